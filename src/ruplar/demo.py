@@ -180,9 +180,7 @@ def _train_live(demo: _Demo) -> None:
         )
     if demo.size.kept < 1:
         _interpolate(run / "model", demo.size.kept)
-        demo.say(
-            f"The adapter keeps {demo.size.kept:.0%} of its change: interpolation protects the old problems.", "dim"
-        )
+        demo.say(f"The adapter keeps {demo.size.kept:.0%} of its change, which protects the old problems.", "dim")
     new_after, old_after = (_evaluate(demo, str(run), source, run.name) for source in (LIVE_FAMILY, OLD))
     old_before = demo.summary["methods"]["ruplar"]
     rows = [

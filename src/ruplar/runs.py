@@ -210,9 +210,7 @@ def _check_same_method(record: RunRecord, method: PluginSpec, folder: Path) -> N
     # null in the recipe: determined in training
     other = [k for k, v in method.settings.items() if recorded.get(k, v) not in (v, None)]
     if other:
-        raise UserError(
-            f"{folder}: contains results with another method.{', method.'.join(other)}. Choose another --output."
-        )
+        raise UserError(f"{folder}: has results of another method.{', method.'.join(other)}. Choose another --output.")
 
 
 def fingerprints(sources: Sequence[dict[str, Any]]) -> dict[str, str]:

@@ -104,9 +104,7 @@ def augment(
     valid: Annotated[list[str] | None, typer.Option(help="Dataset whose questions are held out. Repeatable.")] = None,
     against: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Test set: drop chains that share 13 consecutive words, numbers masked, with it. Repeatable."
-        ),
+        typer.Option(help="Test set: drop chains that share 13 words in a row, numbers masked, with it. Repeatable."),
     ] = None,
     large: Annotated[
         float, typer.Option(min=0, max=1, help="Fraction of problems with a number of 4 to 7 digits, as in GSM-Hard.")

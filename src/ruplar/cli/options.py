@@ -26,9 +26,7 @@ Dtype = Annotated[
     Literal["auto", "float32", "bfloat16"],
     typer.Option(help="Data type of the weights; auto: float32 on a CPU, bfloat16 elsewhere."),
 ]
-Domain = Annotated[
-    str, typer.Option(help="Domain of the data: a name in `ruplar list domains`, or a dotted import path.")
-]
+Domain = Annotated[str, typer.Option(help="Domain: a name in `ruplar list domains`, or a dotted import path.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing output file.")]
 Format = Annotated[str | None, typer.Option(help="Row format of the data; detected automatically if not given.")]
 ModelArg = Annotated[
@@ -58,9 +56,7 @@ Gpus = Annotated[
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Random seed.")]
 Temperature = Annotated[float, typer.Option(min=0, help="Sampling temperature of the answer; 0 is greedy.")]
-TopP = Annotated[
-    float, typer.Option(help="Nucleus sampling of the answer: cumulative probability of the candidate tokens.")
-]
+TopP = Annotated[float, typer.Option(help="Nucleus sampling of the answer: cumulative probability of the candidates.")]
 Samples = Annotated[int, typer.Option(min=1, help="Answers sampled per question; the majority answer is used.")]
 NoiseScale = Annotated[
     float | None,

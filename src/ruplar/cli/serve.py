@@ -35,9 +35,7 @@ def serve(
     ] = None,
     messages: Annotated[
         MessagesMode,
-        typer.Option(
-            help="Chats with several messages: single rejects them, last answers the last user message and warns."
-        ),
+        typer.Option(help="Several messages: single rejects them, last answers the last user message and warns."),
     ] = "single",
     allowed_hosts: Annotated[
         str,

@@ -42,9 +42,7 @@ BatchSize = Annotated[int, typer.Option(min=1, help="Batch size: questions answe
 Limit = Annotated[int | None, typer.Option(min=1, help="Use only the first N questions of each dataset.")]
 On = Annotated[
     str,
-    typer.Option(
-        help="Comma-separated datasets: known names (gsm8k-aug, svamp, …), word-problems[:FAMILY], or files."
-    ),
+    typer.Option(help="Comma-separated datasets: known names (gsm8k-aug, svamp, …), word-problems[:FAMILY] or files."),
 ]
 
 
@@ -107,9 +105,7 @@ def train(
         str | None, typer.Option(metavar="STUDY:LABEL", help="Train one row of a study exactly as the study does.")
     ] = None,
     output: Annotated[Path | None, typer.Option(help="Output folder of the run. [default: runs/NAME-seedN]")] = None,
-    resume: Annotated[
-        bool, typer.Option(help="Resume from the last complete checkpoint in the output folder.")
-    ] = False,
+    resume: Annotated[bool, typer.Option(help="Resume from the last complete checkpoint of the run.")] = False,
     check: Annotated[
         bool, typer.Option("--check", help="Check the recipe and print all its settings, without training.")
     ] = False,
@@ -166,15 +162,11 @@ def evaluate(
     temperature: options.Temperature = 0.0,
     top_p: options.TopP = 1.0,
     max_answer_tokens: Annotated[int, typer.Option(min=1, help="Maximum number of answer tokens.")] = 64,
-    lenient: Annotated[
-        bool, typer.Option(help="Grade like the paper's published code; tables mark such results.")
-    ] = False,
+    lenient: Annotated[bool, typer.Option(help="Grade like the published code; tables mark such results.")] = False,
     batch_size: BatchSize = 64,
     batch1: Annotated[int, typer.Option(min=0, help="Also time the first N questions at batch size 1.")] = 0,
     data_dir: options.DataDir = None,
-    skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Skip unreadable rows; the run is then marked partial.")
-    ] = False,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip unreadable rows; marks the run partial.")] = False,
     output: Annotated[
         Path | None,
         typer.Option(help="Output folder. Default: the folder of the model's run, or runs/evaluate-MODEL."),

@@ -80,13 +80,13 @@ def _misplaced(detail: Mapping[str, Any], data: Mapping[str, Any]) -> str:
     name, *below = detail["loc"]
     if detail["type"] != "extra_forbidden" or below:
         return ""
-    sections = {key: model_in(field.annotation) for key, field in RunConfig.model_fields.items()}
-    for key, section in sections.items():
-        if section is not None and issubclass(section, PluginConfig):
-            with suppress(UserError):
-                sections[key] = plugins.load(section.KIND, str(at(data, f"{key}.name") or section.DEFAULT)).Config
-    fields = {"training": training.fields(), **{key: found.model_fields for key, found in sections.items() if found}}
-    places = [f"{key}.{name}" for key, names in fields.items() if name in names]
+    places = [f"training.{name}"] if name in training.fields() else []
+    for key, field in RunConfig.model_fields.items():
+        section = model_in(field.annotation)
+        with suppress(UserError):
+            if section is not None and issubclass(section, PluginConfig):
+                section = plugins.load(section.KIND, str(at(data, f"{key}.name") or section.DEFAULT)).Config
+            places += [f"{key}.{name}"] if section is not None and name in section.model_fields else []
     return f"{name}: is a setting of a section. Write {' or '.join(places)}." if places else ""
 
 
@@ -122,7 +122,8 @@ def _missing(data: Mapping[str, Any], check_init: bool) -> Iterable[str]:
         except UserError as error:
             yield f"data.decontaminate: {error}"
     name, init = at(data, "backbone.name"), at(data, "backbone.init")
-    if wrong := wrong_start(name, None if at(data, "backbone.lora.continue_adapter") else init):
+    continues = at(data, "backbone.lora.continue_adapter")
+    if isinstance(name, str) and (wrong := wrong_start(name, None if continues else init)):
         yield wrong
     if isinstance(name, str) and name in KNOWN:
         try:
@@ -133,17 +134,15 @@ def _missing(data: Mapping[str, Any], check_init: bool) -> Iterable[str]:
         yield f"backbone.init: no folder '{init}'. Train it first, or set it to null to start from the base model."
 
 
-def wrong_start(name: Any, init: Any, setting: str = "backbone.name") -> str:
+def wrong_start(name: str, init: Any, setting: str = "backbone.name") -> str:
     """Return what is wrong with a backbone's name: it is a trained model, or has no effect beside `init`; "" if nothing."""
-    adapters = (os.path.join(str(name), place, "adapter_config.json") for place in ("", "model"))
+    adapters = (os.path.join(name, place, "adapter_config.json") for place in ("", "model"))
     if (of := _backbone_of(name)) and (name.startswith("embedded:") or any(map(os.path.isfile, adapters))):
-        return (
-            f"{setting}: '{name}' is a trained model. Set backbone.init: {name} to start from it, and {setting}: {of}."
-        )
-    of = _backbone_of(init) if name not in (None, BackboneConfig().name) else None
+        return f"{setting}: '{name}' is a trained model. To start from it, set backbone.init: {name}, {setting}: {of}."
+    of = _backbone_of(init) if name != BackboneConfig().name else None
     if of is None or len({KNOWN[one].hub if one in KNOWN else os.path.realpath(one) for one in (name, of)}) == 1:
         return ""
-    return f"{setting}: '{name}' has no effect, because backbone.init '{init}' was trained from '{of}'. Set {setting}: {of}, or init: null."
+    return f"{setting}: '{name}' has no effect: backbone.init '{init}' is a trained '{of}'. Set {setting}: {of}, or init: null."
 
 
 def _backbone_of(model: Any) -> str | None:

@@ -106,9 +106,8 @@ def check_chains(
             verdict, _, what = step["verdict"].partition(": ")
             check.right += verdict == "right"
             if verdict != "right":
-                check.found["wrong_steps" if verdict == "wrong" else "unchecked"].append(
-                    (at, f"{step['step']}: {what}")
-                )
+                kind = "wrong_steps" if verdict == "wrong" else "unchecked"
+                check.found[kind].append((at, f"{step['step']}: {what}"))
             if not step["result"]:
                 check.found["no_result"].append((at, step["step"]))
         end = how_it_ends(domain, example)

@@ -45,9 +45,7 @@ def to_example(row: Row, format: str, domain: Domain, need_steps: bool) -> Examp
         raise BadRow(BROKEN, row.fault)
     parts = FORMATS[format].read(row.fields)
     if _SURROGATE.search(parts.question + parts.chain + (parts.answer or "")):
-        raise BadRow(
-            BROKEN, "it contains a lone surrogate (half of a character)", _SURROGATE.sub("\ufffd", parts.question)
-        )
+        raise BadRow(BROKEN, "it has a lone surrogate (half of a character)", _SURROGATE.sub("\ufffd", parts.question))
     if not parts.question:
         raise BadRow(BROKEN, "the question is empty")
     if not parts.answer:

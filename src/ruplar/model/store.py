@@ -158,9 +158,7 @@ def load_start(
     if config.init is None:
         return load_backbone(config, prompt, device, adapt, base)
     if base is not None:
-        raise UserError(
-            "backbone.init: not available for a model in memory. Pass the folder of that run as the model."
-        )
+        raise UserError("backbone.init: not available for a model in memory. Pass that run's folder as the model.")
     if config.lora is not None and config.lora.continue_adapter:
         return _load_continued(config, prompt, device)
     first = load_model(config.init, device, config.dtype)

@@ -137,9 +137,8 @@ class LatentTrainer:
         data = data_in_memory(config.data, domain, needs_steps, train, valid)
         device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         base = _base(model, tokenizer, config.backbone, device) if self._in_memory else None
-        if (
-            base is not None and config.backbone.lora is not None
-        ):  # an adapter is loaded on the weights it was trained on
+        # an adapter is loaded on the weights it was trained on
+        if base is not None and config.backbone.lora is not None:
             _save_base(base, folder)
         self.run = TrainingRun(config, args.output_dir, device=device, data=data, base=base)
 

@@ -176,9 +176,8 @@ class TrainingRun:
             backbone.varlen = use_varlen(backbone.plain_model, half)
         if args.use_liger_kernel:
             backbone.use_liger_kernels(args.liger_kernel_config)
-            args.use_liger_kernel = (
-                False  # the base trainer would look for a model of transformers and find our `Learner`
-            )
+            # the base trainer would look for a model of transformers and find our `Learner`
+            args.use_liger_kernel = False
         if config.speed.compile:
             backbone.compile_layers()
         if config.speed.graph:
