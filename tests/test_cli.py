@@ -65,14 +65,6 @@ def test_preview_reads_a_setting_and_a_file(ruplar, tmp_path):
     assert len(ruplar("preview", tmp_path / "some.jsonl", "--json", "--limit", "3").json) == 3
 
 
-def test_preview_names_what_it_does_not_know(refused):
-    assert "unknown prior 'mixtur'. Did you mean 'mixture'?" in refused("preview", "<<3+4=7>>", "--prior", "mixtur")
-    assert "has no step" in refused("preview", "So 7.")
-    assert "cannot read 'operand_share'" in refused("preview", "<<3+4=7>>", "--set", "operand_share")
-    assert "prior.semantics: must be" in refused("preview", "<<3+4=7>>", "--set", "prior.semantics=papr")
-    assert "no folder" in refused("preview", "<<3+4=7>>", "--tokenizer", "./nowhere")
-
-
 def test_three_mistakes_in_a_recipe_are_told_at_once_before_torch_is_imported(tmp_path):
     file = tmp_path / "mine.yaml"
     file.write_text(MISTAKES, encoding="utf-8")
@@ -142,7 +134,7 @@ def test_evaluate_leaves_a_record_and_every_sample(ruplar, tmp_path):
 
     # a second set into the same folder keeps the first one's samples and result
     said = ruplar(*run, "--on", "word-problems:bakery")
-    assert said.code == 0 and "partial: " in said.out
+    assert said.code == 0 and "partial: " in said.out and "word-problems  " not in said.out
     rows = read_samples(tmp_path / "run")
     assert [row for row in rows if row["benchmark"] == "word-problems"] == first and len(rows) == 12
     record = json.loads((tmp_path / "run" / "run.json").read_text())
@@ -161,7 +153,7 @@ def test_evaluate_times_questions_at_batch_size_1_on_request(ruplar, tmp_path):
     said = ruplar(*run, "word-problems:bakery", "--batch1", "2").words
     first, second = read_record(tmp_path / "run").benchmarks
     assert first.ms_batch1 is None and second.ms_batch1 > 0 and "(batch" in said
-    assert f"{second.ms_batch1:.1f}" in said and "–" in said  # the first was not asked so
+    assert f"{second.ms_batch1:.1f}" in said
 
 
 def test_evaluate_names_models_sets_and_files_it_cannot_find_or_read(refused, tmp_path):
@@ -244,10 +236,6 @@ def test_places_that_cannot_be_written_to_are_told_before_any_work(refused, tmp_
     assert "is a folder" in refused("data", "make", tmp_path)
 
 
-def test_a_device_that_is_not_there_is_named(refused):
-    assert "--device: 'gpu' cannot be used here" in refused("ask", "embedded", "3+4?", "--device", "gpu")
-
-
 @pytest.mark.slow
 def test_one_models_scores_are_never_filed_under_anothers_name(ruplar, refused):
     options = ("--on", "word-problems", "--limit", "3", "--output", "ev", "--device", "cpu")
@@ -269,7 +257,7 @@ def test_a_finished_run_without_checkpoints_is_not_trained_again(ruplar):
     command = ("train", "embedded-live", *SMALL, "--output", "r", "--device", "cpu")
     assert ruplar(*command).code == 0
     again = ruplar(*command, "--resume")
-    assert again.code == 2 and "this run is finished" in " ".join(again.err.split())
+    assert again.code == 2 and "this run is finished" in again.err and "backbone.init=r" in again.err
 
 
 def test_every_limit_of_the_server_is_an_option(ruplar):

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from cases import cases
 
 from ruplar.model.store import METADATA_FILE, find_model
 
@@ -26,15 +27,19 @@ def test_a_file_that_is_there_is_written_over_only_when_told_to(ruplar, refused,
     assert len((tmp_path / "a.jsonl").read_text().splitlines()) == 2
 
 
-def test_a_wrong_setting_of_ask_is_explained_as_in_a_recipe(refused):
-    said = refused("ask", "embedded:ruplar", "3+4?", "--set", "method.halt_threshold=2", "--set", "method.hatl=never")
-    assert "method.halt_threshold: must be less than 1, got 2." in said
-    assert "method: unknown setting of method ruplar 'hatl'. Did you mean 'halt'?" in said
+@pytest.mark.parametrize(("words", "said"), cases(__file__, "refused"))
+def test_a_mistake_is_explained(refused, tmp_path, words, said):
+    write(tmp_path / "plain.jsonl", {"question": "3+4?", "answer": "7"})
+    write(tmp_path / "other.jsonl", {"question": "3+4?", "response": "7"})
+    write(tmp_path / "study.json", {"name": "main", "rows": {}})
+    message = refused(*words)
+    assert all(part in message for part in said), message
 
 
-def test_a_negative_seed_is_refused_by_name(refused):
-    assert "--seeds" in refused("evaluate", "embedded", "--on", "word-problems", "--seeds", "0,-1")
-    assert "--seed" in refused("ask", "embedded", "3+4?", "--seed", "-1")
+@pytest.mark.parametrize(("words", "said"), cases(__file__, "done"))
+def test_what_needs_a_word_but_is_no_mistake_is_done(ruplar, words, said):
+    found = ruplar(*words)
+    assert found.code == 0 and said in " ".join((found.out + found.err).split())
 
 
 def test_half_a_character_is_named_and_no_traceback(refused, tmp_path):
@@ -117,11 +122,6 @@ def test_loading_a_model_in_python_draws_no_bars():
     assert done.stdout == "" and "Loading" not in done.stderr and "%|" not in done.stderr
 
 
-def test_training_for_no_step_is_refused(refused):
-    assert "training.max_steps: 0 would train nothing" in refused("train", "embedded-live", "training.max_steps=0")
-    assert "num_train_epochs: 0 would train" in refused("train", "embedded-live", "training.num_train_epochs=0")
-
-
 def test_a_number_with_its_unit_is_a_marked_answer_and_one_in_words_is_noticed(ruplar, tmp_path):
     rows = [{"question": f"{n} and 4?", "cot": f"<<{n}+4={n + 4}>>", "answer": f"{n + 4} apples"} for n in (3, 5)]
     rows.append({"question": "1 and 1?", "cot": "<<1+1=2>>", "answer": "two"})
@@ -129,7 +129,7 @@ def test_a_number_with_its_unit_is_a_marked_answer_and_one_in_words_is_noticed(r
     found = ruplar("data", "check", "apples.jsonl", "--json").json
     assert found["right_steps"] == 4
     assert found["unread_answers"] == [{"at": "apples.jsonl:3", "what": "two"}]
-    assert found["wrong_ends"] == [{"at": "apples.jsonl:3", "what": "ends in 2, marked two"}]
+    assert found["wrong_ends"] == [{"at": "apples.jsonl:3", "what": "ends in 2, but the answer is two"}]
     assert found["repeats"] == [{"at": "apples.jsonl:4", "what": "3 and 4?"}]
 
 
@@ -152,15 +152,8 @@ def test_data_check_shows_what_was_understood_of_a_row_and_what_was_not(ruplar, 
     assert row["steps"][1]["symbols"] == ["7", "*", "2", "=", "14"]
 
 
-def test_convert_asks_for_what_it_needs_and_writes_over_nothing(ruplar, refused, tmp_path):
+def test_convert_writes_over_nothing(ruplar, refused, tmp_path):
     write(tmp_path / "prose.jsonl", {"question": "3 and 4?", "answer": "3 + 4 = 7 apples\n#### 7"})
-    assert "needs --endpoint and --model" in refused("data", "convert", "prose.jsonl", "out.jsonl", "--by", "llm")
-    assert "need --by llm" in refused("data", "convert", "prose.jsonl", "out.jsonl", "--model", "m")
-    assert "nothere.jsonl" in refused("data", "convert", "nothere.jsonl", "out.jsonl")
-    assert "its folder does not exist" in refused("data", "convert", "prose.jsonl", "none/out.jsonl")
-    assert "--endpoint" in refused(
-        "data", "convert", "prose.jsonl", "o.jsonl", "--by", "llm", "--endpoint", "x", "--model", "m"
-    )
     (tmp_path / "out.jsonl").write_text("mine\n")
     assert "out.jsonl: exists" in refused("data", "convert", "prose.jsonl", "out.jsonl")
     assert "1 of 1 rows converted" in ruplar("data", "convert", "prose.jsonl", "out.jsonl", "--force").out

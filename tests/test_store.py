@@ -120,6 +120,11 @@ def test_folders_that_are_not_models_are_refused(tree):
         find_model("base")
     with pytest.raises(UserError, match="nowhere: no such model folder.*embedded:ruplar"):
         find_model("nowhere")
+    (tree / "runs/mine/model").mkdir(parents=True)
+    (tree / "runs/mine/model/ruplar.json").touch()
+    for wrong, said in (("runs/mne", "Did you mean 'runs/mine'"), ("runs", "Models in it: runs/mine")):
+        with pytest.raises(UserError, match=said):
+            find_model(wrong)
 
 
 @pytest.mark.parametrize("earlier", [False, True])

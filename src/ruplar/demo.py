@@ -180,9 +180,7 @@ def _train_live(demo: _Demo) -> None:
         )
     if demo.size.kept < 1:
         _interpolate(run / "model", demo.size.kept)
-        demo.say(
-            f"The adapter keeps {demo.size.kept:.0%} of its change: interpolation protects the old problems.", "dim"
-        )
+        demo.say(f"The adapter keeps {demo.size.kept:.0%} of its change, which protects the old problems.", "dim")
     new_after, old_after = (_evaluate(demo, str(run), source, run.name) for source in (LIVE_FAMILY, OLD))
     old_before = demo.summary["methods"]["ruplar"]
     rows = [
@@ -243,11 +241,11 @@ def _evaluate(demo: _Demo, model: str, source: str, name: str) -> BenchmarkResul
     from ruplar.runs import evaluate_and_record
 
     on = [SourceConfig.model_validate({"source": source, "count": demo.size.questions})]
-    record, _ = evaluate_and_record(
+    *_, [result] = evaluate_and_record(
         model, on, Decoding(), [0],
         console=demo.console, device=demo.device, output=demo.folder / name, batch_size=100,
     )  # fmt: skip
-    return record.benchmarks[-1]
+    return result
 
 
 def _write_page(demo: _Demo) -> None:

@@ -67,9 +67,7 @@ def show_answer(console: Console, answer: Answer, chain: str = "") -> None:
         )
     )
     if not answer.halted:
-        console.print(
-            Text("  the model did not halt; the thought was cut at the maximum number of latents", style="yellow")
-        )
+        console.print(Text("  the model did not halt; the thought was cut at the limit of latents", style="yellow"))
 
 
 def answer_as_dict(question: str, answer: Answer) -> dict[str, Any]:

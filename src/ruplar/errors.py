@@ -48,13 +48,15 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> str:
 
     `unknown prior 'mixtur'. Did you mean 'mixture'? Known: gumbel, mixture, temperature.`
     """
-    known = sorted(known)
+    known = sorted(set(known))
     close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    family = [one for one in known if one.startswith(f"{name}-")]
     hint = f" Did you mean '{close[0]}'?" if close else ""
-    others = f" Also similar: {', '.join(close[1:])}." if close[1:] else ""
-    if close and len(known) > _MANY:
-        return f"unknown {kind} '{name}'.{hint}{others}"
-    return f"unknown {kind} '{name}'.{hint}{others} Known: {', '.join(known) or 'none'}."
+    hint += f" Also similar: {', '.join(close[1:])}." if close[1:] else ""
+    if len(family) > 1:  # `gsm8k`
+        hint = f" Did you mean one of {', '.join(family)}?"
+    listed = f" Known: {', '.join(known) or 'none'}." if not hint or len(known) <= _MANY else ""
+    return f"unknown {kind} '{name}'.{hint}{listed}"
 
 
 def install_extra(extra: str) -> str:

@@ -98,8 +98,8 @@ def evaluate_and_record(
     settings: Mapping[str, Any] | None = None,
     load: Callable[..., LatentReasoner] | None = None,
     **options: Any,
-) -> tuple[RunRecord, Path]:
-    """Evaluate with a progress bar; write run.json and samples.jsonl.gz after each benchmark.
+) -> tuple[RunRecord, Path, list[BenchmarkResult]]:
+    """Evaluate with a progress bar; write run.json and samples.jsonl.gz after each benchmark; also return the new results.
 
     Questions are read before the weights. Results are added to the folder's existing record; the default folder is the
     model's own run folder, or a separate one if there is none or `settings` override those of the model. Limited results
@@ -138,6 +138,7 @@ def evaluate_and_record(
         card = reasoner.model.metadata.model_dump(mode="json")
         record = _record(reasoner.model.metadata.method.name, card, seeds[0], started, device)
         record = record.model_copy(update={"mean_of": seeds_of(model_folder)})
+    new: list[BenchmarkResult] = []
     with counting(console) as update:
         for question_set in questions:  # recorded one by one: each may take an hour
             try:
@@ -151,6 +152,7 @@ def evaluate_and_record(
                     f"interrupted: the results on {question_set.name} are not kept; recorded in {folder}: {done}. "
                     "Repeat the command with --on for the others."
                 ) from None
+            new += found.results
             for result in found.results:
                 record = record.with_benchmark(result)
                 _print_result(console, result)
@@ -161,7 +163,7 @@ def evaluate_and_record(
                 record = record.model_copy(update=about)
             write_samples([*other_samples(folder, found.samples), *found.samples], folder)
             write_record(record, folder)
-    return record, folder
+    return record, folder, new
 
 
 def _has_whole_results(record: RunRecord) -> bool:
@@ -208,9 +210,7 @@ def _check_same_method(record: RunRecord, method: PluginSpec, folder: Path) -> N
     # null in the recipe: determined in training
     other = [k for k, v in method.settings.items() if recorded.get(k, v) not in (v, None)]
     if other:
-        raise UserError(
-            f"{folder}: contains results with another method.{', method.'.join(other)}. Choose another --output."
-        )
+        raise UserError(f"{folder}: has results of another method.{', method.'.join(other)}. Choose another --output.")
 
 
 def fingerprints(sources: Sequence[dict[str, Any]]) -> dict[str, str]:

@@ -6,7 +6,7 @@ from cases import cases
 
 from ruplar.config import from_dict, load_recipe, recipes, to_yaml
 from ruplar.config.recipes import RECIPES
-from ruplar.errors import UserError
+from ruplar.errors import UserError, unknown
 
 SMALL = """
 name: small
@@ -163,6 +163,7 @@ def test_a_recipe_may_build_on_another(small):
 def test_an_unknown_recipe_is_answered_with_the_nearest(small):
     with pytest.raises(UserError, match="unknown recipe 'rupla'. Did you mean 'ruplar'"):
         load_recipe("rupla")
+    assert unknown("set", "x", ["b", "a", "b"]).endswith("Known: a, b.")
     with pytest.raises(UserError, match="no recipe file"):
         load_recipe("nowhere.yaml")
 

@@ -38,7 +38,7 @@ def wrong_ends(tmp_path):
 def test_a_chain_that_does_not_end_in_its_answer_is_not_trained_on(wrong_ends):
     source = SourceConfig(source=wrong_ends)
     with pytest.raises(
-        UserError, match=r"2 of 3 chains are wrong \(first: days.jsonl:2 ends in Jul 12 1972, marked 07/11"
+        UserError, match=r"2 of 3 chains are wrong \(first: days.jsonl:2 ends in Jul 12 1972, but the answer is"
     ):
         open_source(source, DATES, split="train")
     kept = open_source(source, DATES, split="train", skip_bad=True)
@@ -63,7 +63,8 @@ def test_chains_that_training_rejects_are_not_called_usable(wrong_ends, data):
     assert (found.examples, len(found.refused), found.as_dict()["examples"]) == (1, 2, 1)
     first = found.text().splitlines()[0]
     assert "days.jsonl: 1 of 3 rows have a usable chain; 2 have a wrong one, which training rejects" in first
-    assert found.as_dict()["refused"][0] == {"at": "days.jsonl:2", "what": "ends in Jul 12 1972, marked 07/11/1972"}
+    said = "ends in Jul 12 1972, but the answer is 07/11/1972"
+    assert found.as_dict()["refused"][0] == {"at": "days.jsonl:2", "what": said}
     train = check_chains("date-understanding-train", DATES, data_dir=data)
     assert "8 of 11 rows have a usable chain; 3 have" in train.text()  # 11 - 3, as training counts them
     assert "11 steps, 1.00 per chain" in train.text()

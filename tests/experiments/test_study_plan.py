@@ -48,7 +48,7 @@ def test_rows_with_unequal_budgets_data_or_starts_are_refused_by_name(make_study
 
 def test_a_problem_that_rows_share_is_reported_once(make_study):
     study = make_study(rows={label: "embedded-no_cott" for label in "ABCD"})
-    with pytest.raises(UserError, match=r"rows\.A, B, C, D: unknown recipe 'embedded-no_cott'. Did") as refused:
+    with pytest.raises(UserError, match=r"all rows: unknown recipe 'embedded-no_cott'. Did") as refused:
         plan(study)
     assert len(refused.value.problems) == 1
 

@@ -123,6 +123,12 @@ def test_a_hugging_face_dataset_is_a_dataset(tiny, tmp_path):
     assert [e.steps for e in trainer.run.data.train] == [tuple(r["steps"]) for r in ROWS]
 
 
+def test_steps_without_a_result_are_told_as_by_data_check(tiny, tmp_path, caplog):
+    prose = [ROWS[0] | {"steps": ["Tom has three bags"]}, *ROWS[1:]]
+    LatentTrainer(**tiny, train_dataset=prose, args=arguments(tmp_path / "run"))
+    assert "1 of the first 47 steps have no result (first: train_dataset[0] 'Tom has three bags'). The" in caplog.text
+
+
 @pytest.mark.parametrize(("change", "message"), cases(__file__, "bad_rows"))
 def test_a_bad_row_is_named_with_its_column(tiny, tmp_path, change, message):
     broken = [*ROWS[:2], ROWS[2] | change, *ROWS[3:]]

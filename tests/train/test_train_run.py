@@ -70,7 +70,8 @@ def test_a_run_is_not_resumed_upon_another_start(config, tmp_path, monkeypatch, 
     assert "another prompt" not in caplog.text
     changed = config(**on).model_copy(update={"prompt": PromptConfig(answer="#### {answer}")})
     train(changed, output=tmp_path / "changed")
-    assert "backbone.init: 'first' was trained with another prompt: {" in caplog.text
+    said = caplog.text.partition("backbone.init: 'first' was trained with another prompt: ")[2]
+    assert said.startswith("prompt.template 'plain', now 'chat'; ") and "question_repeats" not in said
     begun = json.loads((tmp_path / "run" / "start.json").read_text())
     assert list(begun) == ["start: first"]
     (tmp_path / "first").rename(tmp_path / "moved")
@@ -87,7 +88,7 @@ def test_an_existing_run_is_not_overwritten_and_resuming_with_a_changed_recipe_w
     train(config(max_steps=2, **SAVING), output=tmp_path)
     (tmp_path / "short" / "model").mkdir(parents=True)  # of a run too short for a log line
     for begun in tmp_path, tmp_path / "short":
-        with pytest.raises(UserError, match="contains a run already. Add --resume"):
+        with pytest.raises(UserError, match="contains a run already. Add --resume .* as it is finished"):
             train(config(max_steps=2, **SAVING), output=begun)
     with caplog.at_level(logging.WARNING):
         train(config(max_steps=2, **SAVING), output=tmp_path, resume=True)

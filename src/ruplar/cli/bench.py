@@ -17,9 +17,7 @@ out = Console()
 
 Shape = Annotated[
     str,
-    typer.Option(
-        help="Model shape: llama-3.2-1b, llama-3.2-3b, qwen2.5-0.5b, qwen2.5-1.5b, smollm2-135m or embedded."
-    ),
+    typer.Option(help="Shape: llama-3.2-1b, llama-3.2-3b, qwen2.5-0.5b, qwen2.5-1.5b, smollm2-135m or embedded."),
 ]
 
 
@@ -30,9 +28,7 @@ def _writable(file: Path | None) -> Path | None:
     return file
 
 
-Json = Annotated[
-    Path | None, typer.Option("--json", callback=_writable, help="Also write the record to this JSON file.")
-]
+Json = Annotated[Path | None, typer.Option("--json", callback=_writable, help="Also write the record to a JSON file.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Use tiny sizes as a smoke test; the timings mean nothing.")]
 On = Annotated[str, typer.Option(help="Questions: a name in `ruplar data fetch`, a file or generated problems.")]
 
@@ -81,12 +77,8 @@ def train(
     device: Device = "auto",
     batch: Annotated[int, typer.Option(min=1, help="Sequences per training step.")] = 32,
     lora: Annotated[bool, typer.Option("--lora/--full", help="Train a LoRA adapter, or all weights.")] = True,
-    pack: Annotated[
-        int, typer.Option(min=0, help="Pack sequences into rows of this many tokens; 0 turns packing off.")
-    ] = 0,
-    compile: Annotated[
-        bool | None, typer.Option(help="Compile the layers with torch.compile. Default: on a GPU only.")
-    ] = None,
+    pack: Annotated[int, typer.Option(min=0, help="Pack sequences into rows of this many tokens; 0: no packing.")] = 0,
+    compile: Annotated[bool | None, typer.Option(help="Use torch.compile on the layers. Default: on a GPU.")] = None,
     checkpoint: Annotated[bool, typer.Option("--checkpoint", help="Use gradient checkpointing.")] = False,
     graph: Annotated[
         bool, typer.Option("--graph", help="Replay packed rows as CUDA graphs, as speed.graph does in training.")

@@ -55,6 +55,8 @@ def make(
     from ruplar.problems.word_problems import write_jsonl
 
     low, high = options.integers(steps, "--steps", 2)
+    if not 1 <= low <= high:
+        raise UserError(f"--steps: the minimum, at least 1, comes before the maximum, e.g. 1,6; got {steps}.")
     if families is not None and (domain != "arithmetic" or drills):
         what = "drills" if drills else f"problems of the domain '{domain}'"
         raise UserError(f"--families: {what} have none. Remove it.")
@@ -102,9 +104,7 @@ def augment(
     valid: Annotated[list[str] | None, typer.Option(help="Dataset whose questions are held out. Repeatable.")] = None,
     against: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Test set: drop chains that share 13 consecutive words, numbers masked, with it. Repeatable."
-        ),
+        typer.Option(help="Test set: drop chains that share 13 words in a row, numbers masked, with it. Repeatable."),
     ] = None,
     large: Annotated[
         float, typer.Option(min=0, max=1, help="Fraction of problems with a number of 4 to 7 digits, as in GSM-Hard.")

@@ -36,16 +36,12 @@ def convert(
     prompt: Annotated[Path | None, typer.Option(help="Prompt file that replaces the domain's default prompt.")] = None,
     concurrency: Annotated[int, typer.Option(min=1, help="Maximum number of concurrent requests.")] = 8,
     attempts: Annotated[int, typer.Option(min=1, help="Attempts per row if its chain fails verification.")] = 2,
-    max_tokens: Annotated[
-        int, typer.Option(min=0, help="Maximum tokens per reply; 0 uses the endpoint's limit.")
-    ] = 1024,
+    max_tokens: Annotated[int, typer.Option(min=0, help="Maximum tokens per reply; 0: the endpoint's limit.")] = 1024,
     question: Annotated[str, typer.Option(help="Name of the question column; detected if not given.")] = "",
     answer: Annotated[str, typer.Option(help="Name of the answer column; detected if not given.")] = "",
     reasoning: Annotated[str, typer.Option(help="Name of the reasoning column; detected if not given.")] = "",
     limit: Annotated[int | None, typer.Option(min=1, help="Convert only the first N rows.")] = None,
-    retry_rejected: Annotated[
-        bool, typer.Option("--retry-rejected", help="Convert previously rejected rows again.")
-    ] = False,
+    retry_rejected: Annotated[bool, typer.Option("--retry-rejected", help="Convert rejected rows again.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Start over and discard earlier results.")] = False,
     data_dir: DataDir = None,
     ray: Ray = None,
@@ -70,9 +66,7 @@ def convert(
         if ray is not None:
             raise UserError("--ray: needs --by rules. Requests to an endpoint run concurrently: see --concurrency.")
         if not endpoint or not model:
-            raise UserError(
-                "--by llm: needs --endpoint and --model, e.g. --endpoint http://localhost:8000/v1 --model NAME."
-            )
+            raise UserError("--by llm needs --endpoint and --model: --endpoint http://localhost:8000/v1 --model NAME.")
         if not endpoint.startswith(("http://", "https://")):
             raise UserError(f"--endpoint: '{endpoint}' is not an address, e.g. http://localhost:8000/v1.")
         instructions = load_prompt(domain, checker, prompt)

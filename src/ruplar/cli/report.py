@@ -17,16 +17,12 @@ def report(
     as_json: AsJson = False,
     tests: Annotated[
         bool | None,
-        typer.Option(
-            help="Significance tests of every row against the best, paired by question; on by default for studies."
-        ),
+        typer.Option(help="Test every row against the best, paired by question; on by default for studies."),
     ] = None,
     against: Annotated[str | None, typer.Option(help="Also test every row of its study against this one.")] = None,
     page: Annotated[
         Path | None,
-        typer.Option(
-            help="Write a page for one folder: Markdown and figures or, ending in .html, one self-contained file."
-        ),
+        typer.Option(help="Write a page for one folder: Markdown and figures or, ending in .html, a single file."),
     ] = None,
     drafts: Annotated[
         bool, typer.Option("--drafts", help="With --page: include partial runs; the page says so at the top.")

@@ -35,9 +35,7 @@ def serve(
     ] = None,
     messages: Annotated[
         MessagesMode,
-        typer.Option(
-            help="Chats with several messages: single rejects them, last answers the last user message and warns."
-        ),
+        typer.Option(help="Several messages: single rejects them, last answers the last user message and warns."),
     ] = "single",
     allowed_hosts: Annotated[
         str,
@@ -51,8 +49,8 @@ def serve(
     ray: Ray = None,
     gpus: Gpus = None,
     replicas: Annotated[
-        str, typer.Option(metavar="MIN,MAX", help="With --ray: minimum and maximum number of replicas.")
-    ] = "1,8",
+        str | None, typer.Option(help="With --ray: MIN,MAX, the minimum and maximum number of replicas. Default: 1,8.")
+    ] = None,
     *,
     limits: Limits,
 ) -> None:
@@ -68,7 +66,7 @@ def serve(
         raise UserError(f"`ruplar serve` needs {error.name}. {install_extra('serve')}") from error
     from ruplar.serve.app import ServerConfig, load_models, make_server
 
-    check_ray(ray, gpus)
+    check_ray(ray, gpus, replicas)
     config = ServerConfig(
         model=model, name=name, compare=compare, host=host, port=port, key=api_key,
         device=pick_device(device) if ray is None else device, dtype=dtype,
@@ -79,7 +77,7 @@ def serve(
     if ray is not None:
         from ruplar.cluster.application import run_application
 
-        least, most = integers(replicas, "--replicas", 2)
+        least, most = integers(replicas or "1,8", "--replicas", 2)
         if not 1 <= least <= most or port == 0:
             raise UserError(f"--replicas and --port: cannot be {replicas} and {port}. Use e.g. 1,8 and 8000.")
         run_application(ray, config, limits, (least, most), gpus, lambda name: _print_address(name, host, port))

@@ -38,24 +38,18 @@ def study(
     overrides: Annotated[
         list[str] | None, typer.Argument(help="Settings that override all rows, e.g. training.max_steps=600.")
     ] = None,
-    show_plan: Annotated[
-        bool, typer.Option("--plan", help="Print the cells and their status without running them.")
-    ] = False,
+    show_plan: Annotated[bool, typer.Option("--plan", help="Print the cells and their status; run nothing.")] = False,
     jobs: Annotated[int, typer.Option(min=0, help="Cells run at the same time; 0: one by one in this process.")] = 1,
     only: Annotated[
         str | None,
         typer.Option(help="Run only these rows or cells: comma-separated LABEL or LABEL-seedN, with * as wildcard."),
     ] = None,
-    seeds: Annotated[
-        str | None, typer.Option(help="Comma-separated random seeds that replace those of the study.")
-    ] = None,
+    seeds: Annotated[str | None, typer.Option(help="Comma-separated seeds that replace those of the study.")] = None,
     output: Annotated[Path | None, typer.Option(help="Folder of the records. Default: results/STUDY.")] = None,
     work: Annotated[Path | None, typer.Option(help="Folder of models and logs. Default: runs/STUDY.")] = None,
     final: Annotated[
         bool,
-        typer.Option(
-            "--final", help="Evaluate every finished cell on the test sets, once; the study file must be committed."
-        ),
+        typer.Option("--final", help="Evaluate finished cells on the test sets, once; needs a committed study file."),
     ] = False,
     again: Annotated[
         list[str] | None,

@@ -42,9 +42,7 @@ BatchSize = Annotated[int, typer.Option(min=1, help="Batch size: questions answe
 Limit = Annotated[int | None, typer.Option(min=1, help="Use only the first N questions of each dataset.")]
 On = Annotated[
     str,
-    typer.Option(
-        help="Comma-separated datasets: known names (gsm8k-aug, svamp, …), word-problems[:FAMILY], or files."
-    ),
+    typer.Option(help="Comma-separated datasets: known names (gsm8k-aug, svamp, …), word-problems[:FAMILY] or files."),
 ]
 
 
@@ -107,9 +105,7 @@ def train(
         str | None, typer.Option(metavar="STUDY:LABEL", help="Train one row of a study exactly as the study does.")
     ] = None,
     output: Annotated[Path | None, typer.Option(help="Output folder of the run. [default: runs/NAME-seedN]")] = None,
-    resume: Annotated[
-        bool, typer.Option(help="Resume from the last complete checkpoint in the output folder.")
-    ] = False,
+    resume: Annotated[bool, typer.Option(help="Resume from the last complete checkpoint of the run.")] = False,
     check: Annotated[
         bool, typer.Option("--check", help="Check the recipe and print all its settings, without training.")
     ] = False,
@@ -117,6 +113,7 @@ def train(
 ) -> None:
     """Train a model from a recipe and write its run folder."""
     from ruplar.config import load_recipe, to_yaml
+    from ruplar.config.check import unverified
 
     overrides = overrides or []
     if row is not None:
@@ -130,6 +127,8 @@ def train(
         config = load_recipe(recipe, overrides)
     if check:
         out.print(to_yaml(config), markup=False, highlight=False)
+        for name in unverified(config.data):
+            options.print_text(err, f"data: '{name}' is no file here, and whether the Hub has it was not checked.")
         return
     from ruplar.io import METRICS, MODEL, RECORD
     from ruplar.runs import train_and_record
@@ -161,15 +160,11 @@ def evaluate(
     temperature: options.Temperature = 0.0,
     top_p: options.TopP = 1.0,
     max_answer_tokens: Annotated[int, typer.Option(min=1, help="Maximum number of answer tokens.")] = 64,
-    lenient: Annotated[
-        bool, typer.Option(help="Grade like the paper's published code; tables mark such results.")
-    ] = False,
+    lenient: Annotated[bool, typer.Option(help="Grade like the published code; tables mark such results.")] = False,
     batch_size: BatchSize = 64,
     batch1: Annotated[int, typer.Option(min=0, help="Also time the first N questions at batch size 1.")] = 0,
     data_dir: options.DataDir = None,
-    skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Skip unreadable rows; the run is then marked partial.")
-    ] = False,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip unreadable rows; marks the run partial.")] = False,
     output: Annotated[
         Path | None,
         typer.Option(help="Output folder. Default: the folder of the model's run, or runs/evaluate-MODEL."),
@@ -198,20 +193,20 @@ def evaluate(
             from ruplar.cluster.answers import cluster_reasoners
 
             load = stack.enter_context(cluster_reasoners(ray, device, gpus))
-        record, folder = evaluate_and_record(
+        record, folder, results = evaluate_and_record(
             model, _sources(on), decoding, options.integers(seeds, "--seeds"), limit=limit, lenient=lenient,
             batch_size=batch_size, data_dir=data_dir, skip_bad=skip_bad, output=output, console=err, load=load,
             device="cpu" if ray is not None else options.pick_device(device),
             settings=options.method_settings(settings), samples=samples, latency_questions=batch1,
         )  # fmt: skip
     if as_json:
-        options.print_json([b.model_dump(mode="json") for b in record.benchmarks])
+        options.print_json([b.model_dump(mode="json") for b in results])
         return
     from ruplar.display import benchmark_table, pass_table
 
-    out.print(benchmark_table(f"{model} on {on}", record.benchmarks))
-    if any(b.pass_at for b in record.benchmarks):
-        out.print(pass_table("pass@k: at least one of k answers is correct", record.benchmarks))
+    out.print(benchmark_table(f"{model} on {on}", results))
+    if any(b.pass_at for b in results):
+        out.print(pass_table("pass@k: at least one of k answers is correct", results))
     out.print(f"record   {folder / 'run.json'}\nsamples  {folder / 'samples.jsonl.gz'}", highlight=False)
     for reason in record.partial:
         out.print(f"partial: {reason}; excluded from report tables", style="yellow", highlight=False)

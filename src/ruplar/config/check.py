@@ -3,22 +3,27 @@
 Every problem names its setting as it is written on the command line, and the value found.
 """
 
+import json
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
+from ruplar import plugins
 from ruplar.config import training
-from ruplar.config.run import RunConfig, WrongPlugin
+from ruplar.config.run import DataSettings, PluginConfig, RunConfig, WrongPlugin
 from ruplar.config.text import at
 from ruplar.data.decontamination import why_not_train
-from ruplar.data.locations import locate
+from ruplar.data.locations import KNOWN_SETS, locate
 from ruplar.data.scenarios import JOINED
 from ruplar.data.sources import GENERATORS, TEST_SEED, SourceConfig
 from ruplar.errors import UserError
 from ruplar.model.fetch import KNOWN, fetched
-from ruplar.settings import explain
+from ruplar.model.settings import BackboneConfig
+from ruplar.settings import explain, model_in
 
 PLUGIN_SECTIONS = ("spans", "prior", "method", "data.domain")
 """Sections that name a plug-in."""
@@ -63,11 +68,26 @@ def check(data: Mapping[str, Any], where: str, *, check_files: bool = True, chec
             if isinstance(cause, WrongPlugin):
                 problems += cause.problems(".".join(map(str, detail["loc"])))
             else:
-                problems.append(explain(detail, RunConfig, one_train=single))
+                problems.append(_misplaced(detail, data) or explain(detail, RunConfig, one_train=single))
     problems += list(_across(data, config, check_files, check_init))
     if problems or config is None:
-        raise UserError(*problems, where=where)
+        raise UserError(*dict.fromkeys(problems), where=where)
     return config
+
+
+def _misplaced(detail: Mapping[str, Any], data: Mapping[str, Any]) -> str:
+    """Say where a setting belongs that is written without its section; "" if no section has it."""
+    name, *below = detail["loc"]
+    if detail["type"] != "extra_forbidden" or below:
+        return ""
+    places = [f"training.{name}"] if name in training.fields() else []
+    for key, field in RunConfig.model_fields.items():
+        section = model_in(field.annotation)
+        with suppress(UserError):
+            if section is not None and issubclass(section, PluginConfig):
+                section = plugins.load(section.KIND, str(at(data, f"{key}.name") or section.DEFAULT)).Config
+            places += [f"{key}.{name}"] if section is not None and name in section.model_fields else []
+    return f"{name}: is a setting of a section. Write {' or '.join(places)}." if places else ""
 
 
 def _across(data: Mapping[str, Any], config: RunConfig | None, check_files: bool, check_init: bool) -> Iterable[str]:
@@ -101,15 +121,46 @@ def _missing(data: Mapping[str, Any], check_init: bool) -> Iterable[str]:
             locate(str(name)).check_packages()
         except UserError as error:
             yield f"data.decontaminate: {error}"
-    name = at(data, "backbone.name")
+    name, init = at(data, "backbone.name"), at(data, "backbone.init")
+    continues = at(data, "backbone.lora.continue_adapter")
+    if isinstance(name, str) and (wrong := wrong_start(name, None if continues else init)):
+        yield wrong
     if isinstance(name, str) and name in KNOWN:
         try:
             fetched(name)
         except UserError as error:
             yield f"backbone.name: {error}"
-    init = at(data, "backbone.init") if check_init else None
-    if isinstance(init, str) and not init.startswith("embedded") and not os.path.isdir(init):
+    if check_init and isinstance(init, str) and not init.startswith("embedded") and not os.path.isdir(init):
         yield f"backbone.init: no folder '{init}'. Train it first, or set it to null to start from the base model."
+
+
+def wrong_start(name: str, init: Any, setting: str = "backbone.name") -> str:
+    """Return what is wrong with a backbone's name: it is a trained model, or has no effect beside `init`; "" if nothing."""
+    adapters = (os.path.join(name, place, "adapter_config.json") for place in ("", "model"))
+    if (of := _backbone_of(name)) and (name.startswith("embedded:") or any(map(os.path.isfile, adapters))):
+        return f"{setting}: '{name}' is a trained model. To start from it, set backbone.init: {name}, {setting}: {of}."
+    of = _backbone_of(init) if name != BackboneConfig().name else None
+    if of is None or len({KNOWN[one].hub if one in KNOWN else os.path.realpath(one) for one in (name, of)}) == 1:
+        return ""
+    return f"{setting}: '{name}' has no effect: backbone.init '{init}' is a trained '{of}'. Set {setting}: {of}, or init: null."
+
+
+def _backbone_of(model: Any) -> str | None:
+    """Return the backbone that a model was trained from, by name or folder; None where it is no trained model."""
+    if str(model).startswith("embedded:"):
+        return "embedded"
+    for folder in (Path(str(model)), Path(str(model)) / "model"):
+        with suppress(OSError, ValueError, LookupError, TypeError):
+            section = json.loads((folder / "ruplar.json").read_text(encoding="utf-8"))["backbone"]
+            return _backbone_of(section["init"]) if section["init"] else section["name"]
+    return None
+
+
+def unverified(section: DataSettings) -> list[str]:
+    """Return the datasets of which only the Hub can tell whether they exist."""
+    sources = [one.source for one in (*section.train, section.valid) if one is not None and not one.is_generated]
+    named = dict.fromkeys(name for name in (*sources, *section.decontaminate) if name not in {**KNOWN_SETS, **JOINED})
+    return [name for name in named if locate(name).hub]
 
 
 def _leaks(train: SourceConfig, valid: SourceConfig | None) -> Iterable[str]:

@@ -131,12 +131,8 @@ class ValidationSettings(Settings):
 class SpeedSettings(Settings):
     """Options that make training faster without changing its result."""
 
-    pack: int = Field(
-        0, ge=0, description="Pack sequences into rows of this many positions; 0: one padded row per sequence."
-    )
-    compile: bool = Field(
-        False, description="Compile the decoder layers (torch.compile); the first steps take a minute."
-    )
+    pack: int = Field(0, ge=0, description="Pack sequences into rows of this many positions; 0: no packing.")
+    compile: bool = Field(False, description="Compile the layers (torch.compile); the first steps take a minute.")
     graph: bool = Field(
         False,
         description="On an NVIDIA GPU, replay the layers as CUDA graphs: faster for small models.",
@@ -163,9 +159,7 @@ class RunConfig(Settings):
     prior: PriorConfig = Field(default_factory=PriorConfig, description="Target distribution of each latent.")
     method: MethodConfig = Field(description="How latents are trained and produced.")
     training: dict[str, Any] = Field({}, description="Hugging Face TrainingArguments, by name.")
-    speed: SpeedSettings = Field(
-        SpeedSettings(), description="Options that make training faster without changing its result."
-    )
+    speed: SpeedSettings = Field(SpeedSettings(), description="Faster training with the same result.")
     validation: ValidationSettings = Field(ValidationSettings(), description="Validation during training.")
 
     def as_dict(self) -> dict[str, Any]:

@@ -51,6 +51,11 @@ def problems(section: Mapping[str, Any]) -> list[str]:
     return list(found.values())
 
 
+def fields() -> set[str]:
+    """Return the names that a recipe may set."""
+    return _fields().model_fields.keys() - OURS.keys()
+
+
 @cache
 def _fields() -> type[BaseModel]:
     spec = importlib.util.find_spec("transformers")  # finding a top-level name does not import it

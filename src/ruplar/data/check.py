@@ -90,7 +90,7 @@ def check_chains(
     """Read a set and recompute every step; the first `rows` are reported in detail."""
     reading = read(source, domain, format=format, skip_bad=True, data_dir=data_dir)
     refused = list(wrong_chains([reading], domain).items())
-    hint = step_hint(domain) if NO_STEP in reading.left_out else ""
+    hint = step_hint(domain, reading.left_out) if NO_STEP in reading.left_out else ""
     usable = len(reading.examples) - len(refused)
     check = ChainCheck(reading.location.name, reading.rows, usable, refused, reading.left_out, hint)
     check.found["repeats"] = [(repeat.source, repeat.excerpt) for repeat in reading.repeats]
@@ -106,9 +106,8 @@ def check_chains(
             verdict, _, what = step["verdict"].partition(": ")
             check.right += verdict == "right"
             if verdict != "right":
-                check.found["wrong_steps" if verdict == "wrong" else "unchecked"].append(
-                    (at, f"{step['step']}: {what}")
-                )
+                kind = "wrong_steps" if verdict == "wrong" else "unchecked"
+                check.found[kind].append((at, f"{step['step']}: {what}"))
             if not step["result"]:
                 check.found["no_result"].append((at, step["step"]))
         end = how_it_ends(domain, example)

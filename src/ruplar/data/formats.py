@@ -45,9 +45,7 @@ def to_example(row: Row, format: str, domain: Domain, need_steps: bool) -> Examp
         raise BadRow(BROKEN, row.fault)
     parts = FORMATS[format].read(row.fields)
     if _SURROGATE.search(parts.question + parts.chain + (parts.answer or "")):
-        raise BadRow(
-            BROKEN, "it contains a lone surrogate (half of a character)", _SURROGATE.sub("\ufffd", parts.question)
-        )
+        raise BadRow(BROKEN, "it has a lone surrogate (half of a character)", _SURROGATE.sub("\ufffd", parts.question))
     if not parts.question:
         raise BadRow(BROKEN, "the question is empty")
     if not parts.answer:
@@ -55,7 +53,10 @@ def to_example(row: Row, format: str, domain: Domain, need_steps: bool) -> Examp
     steps = parts.steps if parts.steps is not None else _steps(parts.chain, domain)
     marked: Any = getattr(domain, "marked", None)
     if need_steps and not steps:
-        raise BadRow(NO_STEP, "no step", parts.chain or parts.question)
+        column = FORMATS[format].chain
+        detail = f"column '{column}', with the chain, is missing or null; columns found: {', '.join(row.fields)}"
+        detail = detail if column and row.fields.get(column) is None else NO_STEP
+        raise BadRow(NO_STEP, detail, parts.chain or parts.question)
     return Example(parts.question, steps, marked(parts.answer) if marked else parts.answer, row.source, parts.chain)
 
 
@@ -66,10 +67,12 @@ def detect(row: Row, where: str) -> str:
     for name, format in FORMATS.items():
         if format.needs <= row.fields.keys():
             return name
+    near = max(FORMATS, key=lambda name: len(FORMATS[name].needs & row.fields.keys()) / len(FORMATS[name].needs))
+    lacking = ", ".join(sorted(FORMATS[near].needs - row.fields.keys()))
+    closest = f" The closest is {near}; it also needs {lacking}." if FORMATS[near].needs & row.fields.keys() else ""
     shapes = "; ".join(f"{name}: {', '.join(sorted(f.needs))}" for name, f in FORMATS.items())
-    raise UserError(
-        f"{where}: columns {', '.join(row.fields) or 'none'} match no format. Formats and their columns: {shapes}."
-    )
+    columns = ", ".join(row.fields) or "none"
+    raise UserError(f"{where}: columns {columns} match no format.{closest} Formats and their columns: {shapes}.")
 
 
 def _steps(chain: str, domain: Domain) -> tuple[str, ...]:
@@ -164,19 +167,20 @@ def _plain(fields: dict[str, Any]) -> Parts:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """The columns a format needs, and the function that reads them."""
+    """The columns a format needs, the function that reads them, and the column of the chain where a row may lack it."""
 
     needs: frozenset[str]
     read: Callable[[dict[str, Any]], Parts]
+    chain: str = ""
 
 
 FORMATS: dict[str, Format] = {
     "gsm8k-aug": Format(frozenset({"text"}), _gsm8k_aug),
     "coconut": Format(frozenset({"question", "steps", "answer"}), _coconut),
     "ruplar-train": Format(frozenset({"problem", "cot", "cot_answer"}), _ruplar_train),
-    "ruplar-test": Format(frozenset({"problem", "answer"}), _columns("problem", "answer", "solution")),
+    "ruplar-test": Format(frozenset({"problem", "answer"}), _columns("problem", "answer", "solution"), "solution"),
     "gsm8k": Format(frozenset({"question", "answer"}), _gsm8k),
-    "plain": Format(frozenset({"question", "answer"}), _plain),
+    "plain": Format(frozenset({"question", "answer"}), _plain, "cot"),
     "svamp": Format(frozenset({"Body", "Question", "Answer"}), _svamp),
     "multiarith": Format(frozenset({"question", "final_ans"}), _columns("question", "final_ans")),
     "gsm-hard": Format(frozenset({"input", "target"}), _big_bench("input", "target")),

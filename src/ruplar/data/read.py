@@ -7,7 +7,7 @@ counted in the `ReadResult` and logged.
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from textwrap import shorten
@@ -135,7 +135,7 @@ def read(
         raise UserError(*_bad_rows(reading.left_out, reading.rows, domain, skip_with), where=location.name)
     if not reading.examples:
         why = "; ".join(_count(problems, reading.rows) for problems in reading.left_out.values()) or "it has no rows"
-        hint = f" {step_hint(domain)}" if NO_STEP in reading.left_out else ""
+        hint = f" {step_hint(domain, reading.left_out)}" if NO_STEP in reading.left_out else ""
         raise UserError(f"{location.name}: no usable row: {why}.{hint}")
     log.log(logging.WARNING if reading.left_out or reading.in_words else logging.INFO, "%s", reading.report())
     return reading
@@ -162,15 +162,17 @@ def _count(problems: list[Problem], rows: int) -> str:
     return f"{len(problems):,} of {rows:,} rows {_MEANING[problems[0].reason]} (first: {shown})"
 
 
-def step_hint(domain: Domain) -> str:
-    """Return a sentence that shows how the domain's steps are written."""
+def step_hint(domain: Domain, left_out: Mapping[str, list[Problem]] | None = None) -> str:
+    """Return the column that rows without a step lack, if any, and a sentence that shows how the domain's steps are written."""
     name = type(domain).__module__.rpartition(".")[2]
-    return f"The domain '{name}' reads steps written like this: {domain.EXAMPLE[0]}"
+    lacking = next((row for row in (left_out or {}).get(NO_STEP, ()) if row.detail != NO_STEP), None)
+    column = f"{lacking.source}: {lacking.detail}. " if lacking is not None else ""
+    return f"{column}The domain '{name}' reads steps written like this: {domain.EXAMPLE[0]}"
 
 
 def _bad_rows(bad: dict[str, list[Problem]], rows: int, domain: Domain, skip_with: str) -> list[str]:
     skip = f"{skip_with} to leave them out"
-    fixes = {NO_STEP: f"{step_hint(domain)}. Choose another data.domain, or {skip}."}
+    fixes = {NO_STEP: f"{step_hint(domain, bad)}. Choose another data.domain, or {skip}."}
     return [
         f"{_count(problems, rows)}. {fixes.get(reason, f'Correct them, or {skip}.')}"
         for reason, problems in bad.items()

@@ -60,7 +60,7 @@ def ends_as_marked(domain: Any, example: Example) -> bool:
 
 
 def how_it_ends(domain: Any, example: Example) -> str:
-    """`ends in 8, as marked`, `ends in 8, marked 9` or `ends in no result, marked 9`."""
+    """`ends in 8, as marked`, `ends in 8, but the answer is 9` or `ends in no result, but the answer is 9`."""
     last = domain.result(example.steps[-1]) if example.steps else []
-    marked = "as marked" if ends_as_marked(domain, example) else f"marked {example.answer}"
+    marked = "as marked" if ends_as_marked(domain, example) else f"but the answer is {example.answer}"
     return f"ends in {' '.join(last) or 'no result'}, {marked}"

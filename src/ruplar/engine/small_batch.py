@@ -38,9 +38,7 @@ def check_triton() -> None:
     try:
         from ruplar.engine import kernels  # noqa: F401
     except ImportError as error:
-        raise UserError(
-            "kernels: triton is not installed. Install it, or use EngineOptions(kernels=False)."
-        ) from error
+        raise UserError("kernels: triton is missing. Install it, or use EngineOptions(kernels=False).") from error
 
 
 def check_difference(what: str, difference: float, dtype: torch.dtype) -> None:

@@ -57,9 +57,7 @@ def check_decoding(thinker: Thinker, decoding: Decoding) -> None:
     """Refuse decoding options that this thinker would ignore."""
     name = type(thinker).__name__
     if decoding.noisy and not getattr(thinker, "takes_noise", False):
-        raise UserError(
-            f"noise: {name} does not sample its latents. Leave noise out; a temperature samples the answer."
-        )
+        raise UserError(f"noise: {name} does not sample its latents. Leave noise out; temperature samples the answer.")
     by_threshold = isinstance(thinker, SoftThinker) and thinker.halt == "threshold"
     if decoding.halt_threshold is not None and not by_threshold:
         raise UserError(f"halt_threshold: {name} does not halt by a threshold here. Leave it out.")

@@ -132,9 +132,7 @@ def check_ablatable(model: Model, count: int) -> None:
             "method, such as ruplar."
         )
     if count < 2:
-        raise UserError(
-            f"ablation needs at least two questions, got {count}: 'shuffled' uses another question's latents."
-        )
+        raise UserError(f"ablation needs at least two questions, got {count}: 'shuffled' uses another's latents.")
 
 
 def _replacements(model: Model, latents: list[Tensor], seed: int) -> dict[str, Choose]:

@@ -91,9 +91,7 @@ class BenchmarkResult(_Record):
     answer_tokens: float
     forwards: float = Field(description="Forward passes, including the prefill.")
     prompt_tokens: float | None = Field(None, description="Tokens of the prompt, all processed by the prefill.")
-    ms_per_question: float = Field(
-        description="Milliseconds per question in batches; since 0.2 the engine's steady state."
-    )
+    ms_per_question: float = Field(description="Milliseconds per question in batches; from 0.2 the steady state.")
     warm_up_s: float | None = Field(
         None, description="Seconds before the steady state: building the engine, a first batch, capturing graphs."
     )
@@ -103,13 +101,9 @@ class BenchmarkResult(_Record):
         description="Milliseconds per question at batch size 1, when measured.",
     )
     peak_gb: float | None = Field(None, description="Peak memory of the GPU, else of the process so far.")
-    workers: int = Field(
-        1, ge=1, description="Processes that answered in parallel; `ms_per_question` is over all of them."
-    )
+    workers: int = Field(1, ge=1, description="Processes that answered in parallel; `ms_per_question` is over all.")
     unreadable: int = Field(0, ge=0, description="Answers that could not be parsed; they count as wrong.")
-    halted: float | None = Field(
-        None, ge=0, le=1, description="Share of questions whose thinking ended before the cap."
-    )
+    halted: float | None = Field(None, ge=0, le=1, description="Share of thoughts that ended before the cap.")
     halted_right: float | None = Field(
         None,
         ge=0,
@@ -125,9 +119,7 @@ class BenchmarkResult(_Record):
     samples: int = Field(1, ge=1, description="Answers per question; above 1 their majority is graded.")
     pass_at: dict[int, Share] = Field({}, description="k → unbiased estimate of pass@k; sampled runs only.")
     lenient: bool = Field(False, description="Graded by the published code's rule instead of the strict one.")
-    frozen_at: str = Field(
-        "", description="Commit of the list of rows when a study evaluated on this test set; empty: none."
-    )
+    frozen_at: str = Field("", description="Commit of the list of rows when a study used this test set; empty: none.")
     asked_at: str = Field("", description="When a study evaluated on this test set.")
     asked_again: int = Field(
         0, ge=0, description="How often the model was evaluated on this test set again; the last answers are here."
@@ -214,9 +206,7 @@ class RunRecord(_Record):
     seconds: float = 0
     train_seconds: float | None = None
     peak_gb: float | None = Field(None, description="Peak memory of the GPU, else of the process.")
-    model_from: str = Field(
-        "", description="Run of another study whose model was reused; empty: trained for this run."
-    )
+    model_from: str = Field("", description="Run of another study whose model was reused; empty: none.")
     finished: bool = True
     benchmarks: list[BenchmarkResult] = []
 
@@ -261,6 +251,8 @@ def read_record(path: str | Path) -> RunRecord:
     except FileNotFoundError:
         raise UserError(f"no {path}; a finished run writes one to its folder.") from None
     except ValidationError as error:
+        if any(e["loc"] in ((), ("config",)) for e in error.errors()):  # no JSON object, or one of another kind
+            raise UserError(f"{path}: is not the record of a run. Pass a {RECORD}, or a folder with some.") from error
         wrong = [f"{'.'.join(map(str, e['loc'])) or 'file'}: {e['msg']}" for e in error.errors()]
         raise UserError(*wrong, where=str(path)) from error
 

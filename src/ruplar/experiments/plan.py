@@ -80,12 +80,14 @@ def plan(
         return load_recipe(_recipe(row, folder), overrides, check_files=check_files, check_init=check_init)
 
     cells: list[Cell] = []
+    labels: dict[str, None] = {}
     for seed in study.seeds:
         for found in [*_tries(study, seed, picks or {}), *_rows(study, picks or {})]:
             label, row, given, _ = found
             soup = _soup(study, row, seed)
             if row.soup_of is not None and not soup:
                 continue
+            labels[label] = None
             last = [*given, *overrides, f"seed={soup[0] if soup else seed}"]
             try:
                 cells.append(_cell(study, found, last, read, soup))
@@ -94,7 +96,8 @@ def plan(
                     problems.setdefault(problem, []).append(label)
         if problems:
             break  # the next seed has the same problems
-    wrong = [f"rows.{', '.join(rows)}: {problem}" for problem, rows in problems.items()]
+    every = ["all rows" if len(rows) == len(labels) > 1 else f"rows.{', '.join(rows)}" for rows in problems.values()]
+    wrong = [f"{rows}: {problem}" for rows, problem in zip(every, problems, strict=True)]
     if not wrong:
         _warn_of_missing_soups(study, cells)
         wrong += unequal({cell.label: cell.config for cell in cells if cell.of is None}, study.same)

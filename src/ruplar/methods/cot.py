@@ -8,7 +8,7 @@ With `chain: results` it writes `<<7>> <<14>>`: a text control with about as man
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
@@ -28,9 +28,7 @@ class Config(Settings):
     chain: Literal["steps", "results"] = Field(
         "steps", description="What to write: the steps, or only the result after the last = of each."
     )
-    max_thought: int = Field(
-        256, ge=0, description="Maximum number of reasoning tokens at inference; </think> is then forced."
-    )
+    max_thought: int = Field(256, ge=0, description="Maximum reasoning tokens at inference; </think> is then forced.")
 
 
 @dataclass
@@ -38,7 +36,6 @@ class Method(base.Method):
     """See the module's docstring."""
 
     config: Config
-    needs_steps: ClassVar[bool] = True
 
     def encode(self, example: Example, tools: Tools, context: SampleContext) -> Item:
         """Encode the steps joined by spaces, as GSM8k-Aug writes them."""

@@ -16,7 +16,7 @@ Axes: M latents, K tokens of a prior, T labels, D width, V vocabulary.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from pydantic import Field
@@ -50,9 +50,7 @@ class Config(Settings):
         0.0, ge=0, description="Scale of the Gumbel noise on a prior used as input; as a target it is unchanged."
     )
     # differs from the paper: D64. It has no teacher
-    distill_logits: float = Field(
-        0.0, ge=0, description="Weight of the KL to the CoT teacher's answer tokens; 0: no teacher."
-    )
+    distill_logits: float = Field(0.0, ge=0, description="Weight of the KL to the teacher's answer tokens; 0: none.")
     # differs from the paper: D17. Printed: argmax, and max_latents 128
     halt: Literal["argmax", "threshold"] = Field(
         "threshold", description="Halt when </think> is the most likely token, or when P(</think>) > halt_threshold."
@@ -69,7 +67,6 @@ class Method(base.Method):
     """See the module's docstring."""
 
     config: Config
-    needs_steps: ClassVar[bool] = True
 
     @property
     def draws(self) -> bool:

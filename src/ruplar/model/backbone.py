@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ruplar.errors import UserError
+from ruplar.errors import UserError, install_extra
 from ruplar.model.prompt import PromptBuilder
 from ruplar.model.trained_rows import padded_logits, trained_rows
 from ruplar.types import HasMarkers, Markers
@@ -152,9 +152,7 @@ class Backbone(HasMarkers):
             from liger_kernel.transformers.monkey_patch import MODEL_TYPE_TO_APPLY_LIGER_FN as KINDS
             from liger_kernel.transformers.monkey_patch import _apply_liger_kernel_to_instance as apply
         except ImportError as error:
-            raise UserError(
-                "training.use_liger_kernel: liger-kernel is not installed. Run `pip install 'ruplar[liger]'`."
-            ) from error
+            raise UserError(f"training.use_liger_kernel needs liger-kernel. {install_extra('liger')}") from error
         kind = self.plain_model.config.model_type
         if self.device.type != "cuda" or kind not in KINDS:
             reason = f"has no kernels for '{kind}' models" if self.device.type == "cuda" else "needs an NVIDIA GPU"

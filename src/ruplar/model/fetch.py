@@ -67,7 +67,7 @@ KNOWN: dict[str, Known] = {
 }
 """Backbones that `ruplar fetch` downloads, by name."""
 
-_PACKAGED = {
+PACKAGED = {
     "embedded": "The packaged model: a Llama with 5 million parameters, CoT-SFT on our word problems.",
     "embedded-dates": "Tokenizer and model config for dates, without weights; `ruplar train dates-cot` trains them.",
     "embedded-logic": "Tokenizer and model config for logic, without weights; `ruplar train logic-facts`, then logic-cot, train them.",
@@ -76,7 +76,7 @@ _PACKAGED = {
 
 def backbones() -> dict[str, str]:
     """Return every named backbone with one line about it; all others are folders and Hub names."""
-    return {**_PACKAGED, **{name: known.about for name, known in KNOWN.items()}}
+    return {**PACKAGED, **{name: known.about for name, known in KNOWN.items()}}
 
 
 def folder_of(name: str, cache: Path | None = None) -> Path:

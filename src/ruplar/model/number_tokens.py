@@ -34,9 +34,7 @@ def with_number_tokens(tokenizer: Any) -> Any:
     """Return a new tokenizer with the groups added after all other ids."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
-        raise UserError(
-            f"{_SETTING}: {_kind(tokenizer)} is not a fast tokenizer (tokenizer.json). Remove the setting."
-        )
+        raise UserError(f"{_SETTING}: {_kind(tokenizer)} is not a fast tokenizer (tokenizer.json). Remove it.")
     if _groups(tokenizer):
         raise UserError(
             f"{_SETTING}: this tokenizer already encodes every group of up to three digits as one token (216 is one), so "

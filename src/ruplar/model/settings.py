@@ -94,9 +94,7 @@ class PromptConfig(Settings):
         le=4,
         description="Copies of the question in the prompt; a causal model reads the second with the first in context.",
     )
-    answer: str = Field(
-        "\\boxed{{answer}}", description="Text of the answer; {answer} is replaced by the reference answer."
-    )
+    answer: str = Field("\\boxed{{answer}}", description="Text of the answer; {answer} becomes the reference answer.")
 
     @field_validator("answer")
     @classmethod

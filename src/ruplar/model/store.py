@@ -10,8 +10,10 @@ MODEL/
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -102,13 +104,23 @@ def find_model(reference: str | Path) -> Path:
     for candidate in (folder, folder / MODEL):
         if (candidate / METADATA_FILE).is_file():
             return candidate
+    raise UserError(_no_model(folder, text))
+
+
+def _no_model(folder: Path, text: str) -> str:
+    """Say that there is no model at a path, with those in the folder, or with a similar name."""
+    within = folder if folder.is_dir() else folder.parent
+    files = (file for depth in ("*", "*/model") for file in within.glob(f"{depth}/{METADATA_FILE}"))
+    near = sorted(str(file.parent).removesuffix("/model") for file in files)
     if folder.is_dir():
-        raise UserError(
-            f"{folder}: no {METADATA_FILE} in this folder, so it is not a ruplar model. Train one with `ruplar train`."
-        )
-    raise UserError(
-        f"{text}: no such model folder. Use a folder of `ruplar train`, or embedded:ruplar, :cot or :no_cot."
-    )
+        hint = f"Models in it: {', '.join(near[:5])}." if near else "Train one with `ruplar train`."
+        return f"{folder}: no {METADATA_FILE} in this folder, so it is not a ruplar model. {hint}"
+    packaged = [f"embedded:{name}" for name in ("ruplar", "cot", "no_cot")]
+    close = difflib.get_close_matches(text, [*near, "embedded", *packaged], n=1)
+    hint = f" Did you mean '{close[0]}'?" if close else ""
+    if not close and re.fullmatch(r"[\w.-]+/[\w.-]+", text) and not within.is_dir():
+        hint = f" Or read it from the Hub: `hf download {text} --local-dir FOLDER`, then pass FOLDER."
+    return f"{text}: no such model folder.{hint} Use a folder of `ruplar train`, or {', '.join(packaged)}."
 
 
 def read_metadata(folder: Path) -> ModelMetadata:
@@ -146,9 +158,7 @@ def load_start(
     if config.init is None:
         return load_backbone(config, prompt, device, adapt, base)
     if base is not None:
-        raise UserError(
-            "backbone.init: not available for a model in memory. Pass the folder of that run as the model."
-        )
+        raise UserError("backbone.init: not available for a model in memory. Pass that run's folder as the model.")
     if config.lora is not None and config.lora.continue_adapter:
         return _load_continued(config, prompt, device)
     first = load_model(config.init, device, config.dtype)

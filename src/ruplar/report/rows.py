@@ -221,9 +221,7 @@ def _check_poolable(key: Key, runs: Sequence[Run]) -> None:
     if twice is not None:
         raise UserError(f"{place}: two runs have seed {twice[0]}; the same run twice is not a second seed.")
     if len({len(run.record.mean_of) for run in runs}) > 1:
-        raise UserError(
-            f"{place}: soups of different numbers of seeds, or a soup and a single training, are not one row."
-        )
+        raise UserError(f"{place}: soups of different numbers of seeds, or a soup and one training, are not one row.")
     members = [(seed, run.result.seed) for run in runs for seed in run.record.mean_of]
     shared = next((member[0] for member in members if members.count(member) > 1), None)
     if shared is not None:

@@ -151,9 +151,7 @@ def load_models(config: ServerConfig, limits: Limits) -> ModelRegistry:
         if compare.name == main.name:
             raise UserError(f"--compare: both models are named '{main.name}'. Give the first another --name.")
         if not compare.text_thinker:
-            raise UserError(
-                f"--compare: {reference} does not write its reasoning. Choose a model trained with the method cot."
-            )
+            raise UserError(f"--compare: {reference} does not write its reasoning. Choose a model of method cot.")
     return ModelRegistry(main, compare, messages=config.messages)
 
 
@@ -167,9 +165,7 @@ def served_name(reference: str) -> str:
 
 def make_server(registry: ModelRegistry, config: ServerConfig) -> uvicorn.Server:
     if config.key is None and config.host not in LOCAL:
-        log.warning(
-            "no API key is set and %s is reachable from other machines: anyone can use the server.", config.host
-        )
+        log.warning("no API key is set and %s is reachable from other machines: anyone can use it.", config.host)
     limits = registry.limits
     options: dict[str, Any] = {
         "host": config.host,

@@ -23,8 +23,10 @@ from typing import Any
 from ruplar.config import DataSettings
 from ruplar.data import stored
 from ruplar.data.canonical_operands import canonical_operands
+from ruplar.data.convert.prose import REASONING
 from ruplar.data.decontamination import Index, index_of
 from ruplar.data.formats import BadRow, to_example
+from ruplar.data.read import step_hint
 from ruplar.data.rows import Row
 from ruplar.data.sources import GeneratedProblems, LoadedSource, open_source
 from ruplar.data.stored import ExampleView, Spool
@@ -38,7 +40,8 @@ log = logging.getLogger(__name__)
 IN_VALID = "question is in data.valid"
 """Why a training row is dropped, as `run.json` records it."""
 COLUMNS = ("question", "steps", "answer")
-"""Columns of a dataset in memory."""
+_USUAL = {"question": ("problem", "prompt"), "steps": ("cot", "chain", "solution", *REASONING), "answer": ("result",)}
+"""Columns of a dataset in memory, and their usual names elsewhere."""
 _SHOWN = 5
 
 
@@ -211,6 +214,15 @@ def examples_of(
     return examples.done()
 
 
+def warn_of_prose(examples: Sequence[Example], domain: Domain) -> None:
+    """Warn of steps in which the domain finds no result, as `ruplar data check` does; reads the first rows."""
+    steps = [(example.source, step) for example in examples[:1000] for step in example.steps]
+    without = [(at, step) for at, step in steps if not domain.result(step)]
+    if without:
+        said = f"{len(without)} of the first {len(steps)} steps have no result (first: %s %r). %s"
+        log.warning(said, *without[0], step_hint(domain))
+
+
 def _example(row: Any, names: Mapping[str, str], source: str, domain: Domain, need_steps: bool) -> Example:
     if not isinstance(row, Mapping):
         raise BadRow("broken row", f"is a {type(row).__name__}, not a dict of columns")
@@ -218,8 +230,10 @@ def _example(row: Any, names: Mapping[str, str], source: str, domain: Domain, ne
     for column, name in names.items():
         value = row.get(name)
         if value is None and (column != "steps" or need_steps):
-            found = ", ".join(map(str, row)) or "none"
-            raise BadRow("broken row", f"column '{name}' is missing or None; columns found: {found}")
+            found, others = ", ".join(map(str, row)) or "none", [one for one in row if one not in names.values()]
+            likely = [one for one in _USUAL[column] if one in others] or (others if len(others) == 1 else [])
+            hint = f". If it has another name, pass columns={{'{column}': '{likely[0]}'}}" if likely else ""
+            raise BadRow("broken row", f"column '{name}' is missing or None; columns found: {found}{hint}")
         fields[column] = _plain(value, name, listed=column == "steps")
     try:
         return to_example(Row(source, fields), "coconut", domain, need_steps)

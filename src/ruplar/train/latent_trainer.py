@@ -22,6 +22,7 @@ from pydantic import ConfigDict, Field
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback
 
 from ruplar.config import RunConfig, from_dict
+from ruplar.config.check import wrong_start
 from ruplar.errors import UserError
 from ruplar.fingerprints import fingerprint
 from ruplar.io import atomic_folder
@@ -32,7 +33,7 @@ from ruplar.model.store import Model, save_model
 from ruplar.reasoner import LatentReasoner
 from ruplar.settings import Settings
 from ruplar.train import MODEL
-from ruplar.train.dataset import data_in_memory, examples_of
+from ruplar.train.dataset import data_in_memory, examples_of, warn_of_prose
 from ruplar.train.preflight import find_checkpoint
 from ruplar.train.progress import Show
 from ruplar.train.run import TrainingRun, TrainResult, validation
@@ -124,17 +125,20 @@ class LatentTrainer:
         folder = args.output_dir / "backbone"
         name = str(folder if self._in_memory else model)
         config = args.run_config(method, name, validates=eval_dataset is not None)
+        if wrong := wrong_start(str(model), config.backbone.init, "model") if isinstance(model, str | Path) else "":
+            raise UserError(f"{wrong} In Python: TrainConfig(backbone={{'init': …}}).")
         domain, needs_steps = config.data.domain.make(), config.method.make().needs_steps
         train = examples_of(train_dataset, "train_dataset", domain, need_steps=needs_steps, columns=columns)
+        if needs_steps and method != "cot":  # it writes its steps, whatever they are
+            warn_of_prose(train, domain)
         valid = None
         if eval_dataset is not None:
             valid = examples_of(eval_dataset, "eval_dataset", domain, need_steps=False, columns=columns)
         data = data_in_memory(config.data, domain, needs_steps, train, valid)
         device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         base = _base(model, tokenizer, config.backbone, device) if self._in_memory else None
-        if (
-            base is not None and config.backbone.lora is not None
-        ):  # an adapter is loaded on the weights it was trained on
+        # an adapter is loaded on the weights it was trained on
+        if base is not None and config.backbone.lora is not None:
             _save_base(base, folder)
         self.run = TrainingRun(config, args.output_dir, device=device, data=data, base=base)
 

@@ -29,15 +29,19 @@ def find_checkpoint(output: Path, resume: bool) -> Path | None:
         start = checkpoint.latest(output)
         if start is None and (output / MODEL).exists():
             raise UserError(
-                f"{output}: this run is finished and has no checkpoint to resume. Choose another --output."
+                f"{output}: this run is finished and has no checkpoint to resume. Choose another --output; with "
+                f"backbone.init={output} it starts from this model."
             )
         if start is None:
             log.warning("%s: no complete checkpoint to resume from; starting from the beginning.", output)
         return start
     begun = (output / METRICS).is_file() and (output / METRICS).stat().st_size
-    if begun or (output / MODEL).exists() or any(output.glob("checkpoint-*")):
+    finished = (output / MODEL).exists()
+    if begun or finished or any(output.glob("checkpoint-*")):
+        longer = f" and, as it is finished ({output / MODEL}), more steps or epochs" if finished else ""
         raise UserError(
-            f"{output}: contains a run already. Add --resume (Python: resume=True), choose another folder, or remove this one."
+            f"{output}: contains a run already. Add --resume (Python: resume=True){longer}; or choose another folder, or "
+            "remove this one."
         )
     return None
 
@@ -49,9 +53,7 @@ def check_settings(config: RunConfig, method: Method) -> None:
             "reloaded. Set backbone.lora: null to train all weights, or backbone.weights: pretrained."
         )
     if config.speed.pack and not method.packs:
-        raise UserError(
-            f"speed.pack: method '{config.method.name}' does not support packed sequences. Set speed.pack: 0."
-        )
+        raise UserError(f"speed.pack: method '{config.method.name}' does not support packing. Set speed.pack: 0.")
     if config.speed.pack and config.backbone.attention != "sdpa":
         raise UserError(
             f"speed.pack: packed sequences need an attention mask that attention '{config.backbone.attention}' does not "

@@ -32,9 +32,7 @@ def shards(args: TrainingArguments) -> bool:
         return False
     version = given.get("fsdp_version", os.environ.get("FSDP_VERSION", "1"))
     if int(version) != 2:
-        raise UserError(
-            f"FSDP version {version} is not supported. Set fsdp_version: 2 (accelerate), or training.fsdp: true."
-        )
+        raise UserError(f"FSDP {version} is not supported. Set fsdp_version: 2 (accelerate), or training.fsdp: true.")
     if args.parallel_mode != ParallelMode.DISTRIBUTED:
         raise UserError("FSDP needs processes that a launcher starts: use `accelerate launch` or `torchrun`.")
     disable_fsdp_ram_efficient_loading()  # every process checks and adapts the whole model on the CPU before it is sharded

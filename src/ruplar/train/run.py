@@ -142,8 +142,9 @@ class TrainingRun:
         backbone = load_start(section, config.prompt, place, base=base)
         method.attach(backbone)
         init = config.backbone.init
-        if init is not None and (other := read_metadata(find_model(init)).prompt) != config.prompt:
-            log.warning("backbone.init: '%s' was trained with another prompt: %s", init, other.model_dump())
+        then, now = (read_metadata(find_model(init)).prompt if init else config.prompt), dict(config.prompt)
+        if differ := [f"prompt.{key} {value!r}, now {now[key]!r}" for key, value in then if value != now[key]]:
+            log.warning("backbone.init: '%s' was trained with another prompt: %s.", init, "; ".join(differ))
         self.method_initialized = init is not None and init_method(method, _spec(config.method), init)
         self.model = Model(backbone, method, domain, _metadata(config))
         self.start = start_mark(init)
@@ -168,9 +169,8 @@ class TrainingRun:
             backbone.varlen = use_varlen(backbone.plain_model, half)
         if args.use_liger_kernel:
             backbone.use_liger_kernels(args.liger_kernel_config)
-            args.use_liger_kernel = (
-                False  # the base trainer would look for a model of transformers and find our `Learner`
-            )
+            # the base trainer would look for a model of transformers and find our `Learner`
+            args.use_liger_kernel = False
         if config.speed.compile:
             backbone.compile_layers()
         if config.speed.graph:
