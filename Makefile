@@ -70,15 +70,15 @@ tables: $(STAMP)  ## regenerate the pages docs/results/STUDY.md from the records
 
 BENCH_TO ?= results/bench/$(shell $(BIN)/python -c 'import torch; print(torch.cuda.get_device_name().lower().replace(" ", "-") if torch.cuda.is_available() else "cpu")' 2>/dev/null)
 bench: $(STAMP)  ## repeat all recorded benchmarks on this machine's GPU
-	$(BIN)/ruplar bench latency --shape llama-3.2-1b --json $(BENCH_TO)/latency-llama-3.2-1b.json
-	$(BIN)/ruplar bench throughput --shape llama-3.2-1b --batches 1,4,16,64,256,512,1319 --json $(BENCH_TO)/throughput-llama-3.2-1b.json
-	$(BIN)/ruplar bench train --shape llama-3.2-1b --batch 32 --pack 512 --graph --liger --no-compile --json $(BENCH_TO)/train-llama-3.2-1b.json
-	$(BIN)/ruplar bench train --shape llama-3.2-1b --batch 128 --pack 512 --liger --no-compile --no-published --json $(BENCH_TO)/train-llama-3.2-1b-128.json
-	$(BIN)/ruplar bench train --shape qwen2.5-0.5b --batch 256 --pack 256 --no-published --json $(BENCH_TO)/train-qwen2.5-0.5b.json
-	$(BIN)/ruplar bench train --shape smollm2-135m --full --batch 512 --pack 512 --json $(BENCH_TO)/train-smollm2-135m.json
-	$(BIN)/ruplar bench growth --shape llama-3.2-1b --json $(BENCH_TO)/growth-llama-3.2-1b.json
-	$(BIN)/python benchmarks/profile_engine.py --json $(BENCH_TO)/profile-llama-3.2-1b.json
-	$(BIN)/ruplar bench agreement --json $(BENCH_TO)/agreement-embedded.json
+	$(BIN)/ruplar bench latency --shape llama-3.2-1b --output $(BENCH_TO)/latency-llama-3.2-1b.json
+	$(BIN)/ruplar bench throughput --shape llama-3.2-1b --batches 1,4,16,64,256,512,1319 --output $(BENCH_TO)/throughput-llama-3.2-1b.json
+	$(BIN)/ruplar bench train --shape llama-3.2-1b --batch 32 --pack 512 --graph --liger --no-compile --output $(BENCH_TO)/train-llama-3.2-1b.json
+	$(BIN)/ruplar bench train --shape llama-3.2-1b --batch 128 --pack 512 --liger --no-compile --no-published --output $(BENCH_TO)/train-llama-3.2-1b-128.json
+	$(BIN)/ruplar bench train --shape qwen2.5-0.5b --batch 256 --pack 256 --no-published --output $(BENCH_TO)/train-qwen2.5-0.5b.json
+	$(BIN)/ruplar bench train --shape smollm2-135m --full --batch 512 --pack 512 --output $(BENCH_TO)/train-smollm2-135m.json
+	$(BIN)/ruplar bench growth --shape llama-3.2-1b --output $(BENCH_TO)/growth-llama-3.2-1b.json
+	$(BIN)/python benchmarks/profile_engine.py --output $(BENCH_TO)/profile-llama-3.2-1b.json
+	$(BIN)/ruplar bench agreement --output $(BENCH_TO)/agreement-embedded.json
 
 HARDEN ?= --quick
 harden: $(STAMP)  ## try to break files, disks, training and the server (about 4 minutes; over an hour with HARDEN=--write)

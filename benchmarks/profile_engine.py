@@ -1,6 +1,6 @@
 """Where the fast engine's time goes: GPU kernels of a prefill and of a decode step, by kind, at one and at many slots.
 
-    python benchmarks/profile_engine.py --shape llama-3.2-1b --json results/bench/nvidia-h200/profile-llama-3.2-1b.json
+    python benchmarks/profile_engine.py --shape llama-3.2-1b --output results/bench/nvidia-h200/profile-llama-3.2-1b.json
 
 Random weights, prompts of 110 tokens. `ms` is wall time of the phase on an idle GPU; `kernel_ms` is the sum over its kernels, which is larger
 where kernels overlap, and smaller where the GPU waits for the host.
@@ -93,11 +93,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shape", default="llama-3.2-1b")
     parser.add_argument("--slots", type=int, nargs="+", default=[1, 64])
-    parser.add_argument("--json", type=Path, required=True)
+    parser.add_argument("--output", type=Path, required=True)
     given = parser.parse_args()
     backbone = build(given.shape, "cuda", torch.bfloat16)
     rows = [phases(backbone, slots) for slots in given.slots]
-    given.json.write_text(
+    given.output.write_text(
         json.dumps({**about("profile", given.shape, "cuda", "bfloat16"), "rows": rows}, indent=2) + "\n"
     )
 

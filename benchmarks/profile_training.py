@@ -87,7 +87,7 @@ def main() -> None:
     parser.add_argument("--warm-up", type=int, default=30, help="steps before the clock starts")
     parser.add_argument("--steps", type=int, default=20, help="steps that are timed, and steps that are profiled")
     parser.add_argument("--top", type=int, default=30, help="kernels to list")
-    parser.add_argument("--json", type=Path, help="also write the figures to this file")
+    parser.add_argument("--output", type=Path, help="also write the figures to this file")
     args = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     found = []
@@ -97,8 +97,8 @@ def main() -> None:
         print(f"\n{row}: {one['ms']} ms per step, {one['kernels']} kernels, {one['kernel_ms']} ms", flush=True)
         for kernel in one["top"]:
             print(f"  {kernel['ms']:8.4f} ms  {kernel['count']:7.1f}  {kernel['kernel']}", flush=True)
-    if args.json:
-        args.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    if args.output:
+        args.output.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

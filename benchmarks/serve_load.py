@@ -1,6 +1,6 @@
 """Load test of `ruplar serve` with many clients: questions per second, latencies and memory, compared with naive servers.
 
-    python benchmarks/serve_load.py --clients 500 --seconds 60 --json results/serve/load-500.json
+    python benchmarks/serve_load.py --clients 500 --seconds 60 --output results/serve/load-500.json
 
 Every client sends one question after the other over a keep-alive connection; one in five reads a stream. Every answer is
 compared with the offline engine's. Each server and the clients run in their own processes. The same clients also query two
@@ -249,7 +249,7 @@ def main() -> int:
     words.add_argument("--seed", type=int, default=11)
     words.add_argument("--slots", type=int, default=32)
     words.add_argument("--max-queue", type=int, default=512)
-    words.add_argument("--json", type=Path, help="write the record to this file")
+    words.add_argument("--output", type=Path, help="write the record to this file")
     words.add_argument("--naive", nargs=2, metavar=("PORT", "ENGINE"), help=argparse.SUPPRESS)
     options = words.parse_args()
     if options.naive:
@@ -286,9 +286,9 @@ def main() -> int:
     record["times_naive_plain"] = round(
         ours["questions_per_s"] / max(naive_servers["reference"]["questions_per_s"], 1e-9), 2
     )
-    if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    if options.output:
+        options.output.parent.mkdir(parents=True, exist_ok=True)
+        options.output.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
     clean = not (ours["wrong"] or ours["lost"]) and ours["memory_bounded"]
     print("all answers correct, none lost, memory bounded" if clean else "NOT CLEAN: see the record", flush=True)
     return 0 if clean else 1

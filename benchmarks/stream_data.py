@@ -1,8 +1,8 @@
 """Training on millions of chains in Parquet shards: the run's memory against the number of rows.
 
-    python benchmarks/stream_data.py --rows 500000,1500000,5000000 --json results/bench/stream-data.json
+    python benchmarks/stream_data.py --rows 500000,1500000,5000000 --output results/bench/stream-data.json
     python benchmarks/stream_data.py --rows 5000000 --through datasets      # datasets.load_dataset(…, streaming=True)
-    python benchmarks/stream_data.py --json results/bench/stream-data.json --figure docs/figures/stream-data.png
+    python benchmarks/stream_data.py --output results/bench/stream-data.json --figure docs/figures/stream-data.png
 
 Each count is a run of its own, with the embedded model, from reading the shards to the last of 5 steps. Memory is the
 highest `RssAnon` of the process: what it holds itself. `RssFile`, pages of files that the system can drop, is apart.
@@ -114,8 +114,8 @@ def measure(options: argparse.Namespace, record: list[dict[str, Any]]) -> None:
             about = {"rows": rows, "shards": len(files), "through": options.through, "seconds": seconds}
             record[:] = [one for one in record if (one["rows"], one["through"]) != (rows, options.through)]
             record.append({**about, **{KINDS[kind]: size for kind, size in most.items()}})
-            if options.json:
-                options.json.write_text(json.dumps(sorted(record, key=lambda one: one["rows"]), indent=1) + "\n")
+            if options.output:
+                options.output.write_text(json.dumps(sorted(record, key=lambda one: one["rows"]), indent=1) + "\n")
 
 
 def draw(record: list[dict[str, Any]], picture: Path) -> None:
@@ -144,10 +144,10 @@ def main() -> None:
     words.add_argument("--rows", default="500000,1500000,5000000", help="comma-separated numbers of rows")
     words.add_argument("--through", choices=("files", "datasets"), default="files", help="how the shards are read")
     words.add_argument("--folder", type=Path, help="keep the shards here, to use them again")
-    words.add_argument("--json", type=Path, help="the record; counts that it has are replaced")
+    words.add_argument("--output", type=Path, help="the record; counts that it has are replaced")
     words.add_argument("--figure", type=Path, help="draw the record instead of measuring")
     options = words.parse_args()
-    record = json.loads(options.json.read_text()) if options.json and options.json.is_file() else []
+    record = json.loads(options.output.read_text()) if options.output and options.output.is_file() else []
     if options.figure:
         draw(record, options.figure)
     else:

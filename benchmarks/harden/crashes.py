@@ -220,7 +220,7 @@ def disk(count: int, draw: random.Random, folder: Path) -> list[Tally]:
         "report --page": ("report", record, "--page", "out.html"),
         "demo": ("demo", "--output", "demo", "--no-train", "--questions", 20),
         "fetch": ("fetch", "tiny", "--from", source, "--cache", "cache"),
-        "bench": ("bench", "latency", "--quick", *cpu, "--json", "out.json"),
+        "bench": ("bench", "latency", "--quick", *cpu, "--output", "out.json"),
     }
     found = []
     conditions = {"full disk": _full, "read-only folder": _read_only, "folder of another user": _foreign}

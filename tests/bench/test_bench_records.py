@@ -20,7 +20,7 @@ def measured(tiny_shape, tmp_path):
     def run(what, *more):
         file = tmp_path / "deep" / "found.json"
         done = CliRunner().invoke(
-            app, ["bench", what, "--shape", tiny_shape, "--quick", "--device", "cpu", "--json", str(file), *more]
+            app, ["bench", what, "--shape", tiny_shape, "--quick", "--device", "cpu", "--output", str(file), *more]
         )
         assert done.exit_code == 0, done.output
         assert what in done.output
@@ -64,7 +64,7 @@ def test_throughput_has_ratios_that_follow(measured):
 
 @pytest.mark.slow
 def test_train_has_ratios_that_follow(measured):
-    record = measured("train", "--pack", "512", "--checkpoint")
+    record = measured("train", "--pack", "512", "--gradient-checkpointing")
     assert record["tokens_per_s"] == pytest.approx(1000 * record["tokens_per_step"] / record["ours_ms"])
     assert record["vs_published_speed"] == pytest.approx(record["tokens_per_s"] / record["published_tokens_per_s"])
     assert record["vs_published_speed"] == pytest.approx(record["published_ms"] / record["ours_ms"])
@@ -72,7 +72,7 @@ def test_train_has_ratios_that_follow(measured):
 
 
 def test_graphs_are_refused_where_nothing_would_be_captured(tiny_shape):
-    with pytest.raises(UserError, match=r"(?s)needs an NVIDIA GPU.*set --pack.*leave out --checkpoint"):
+    with pytest.raises(UserError, match=r"(?s)needs an NVIDIA GPU.*set --pack.*leave out --gradient-checkpointing"):
         train(tiny_shape, "cpu", "float32", TrainOptions(graph=True, checkpoint=True))
 
 
@@ -114,7 +114,7 @@ def test_agreement_asks_a_trained_model_by_both_engines():
 @pytest.mark.slow
 def test_trained_models_are_compared_with_their_own_lengths(tmp_path):
     file = tmp_path / "models.json"
-    sizes = ["--questions", "2", "--batches", "2", "--device", "cpu", "--dtype", "bfloat16", "--json", str(file)]
+    sizes = ["--questions", "2", "--batches", "2", "--device", "cpu", "--dtype", "bfloat16", "--output", str(file)]
     done = CliRunner().invoke(app, ["bench", "models", "embedded:ruplar", "embedded:cot", *sizes])
     assert done.exit_code == 0, done.output
     record = json.loads(file.read_text())

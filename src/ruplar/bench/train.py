@@ -103,7 +103,7 @@ def _check_graph(device: str, options: TrainOptions) -> None:
     wrong = {
         "it needs an NVIDIA GPU": torch.device(device).type != "cuda",
         "only packed rows are captured; set --pack, for example --pack 512": not options.pack,
-        "recomputed layers cannot be captured; leave out --checkpoint": options.checkpoint,
+        "recomputed layers cannot be captured; leave out --gradient-checkpointing": options.checkpoint,
     }
     if any(wrong.values()):
         raise UserError(*(f"--graph: {reason}." for reason, applies in wrong.items() if applies))

@@ -28,7 +28,7 @@ def _writable(file: Path | None) -> Path | None:
     return file
 
 
-Json = Annotated[Path | None, typer.Option("--json", callback=_writable, help="Also write the record to a JSON file.")]
+Output = Annotated[Path | None, typer.Option(callback=_writable, help="Also write the record to this JSON file.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Use tiny sizes as a smoke test; the timings mean nothing.")]
 On = Annotated[str, typer.Option(help="Questions: a name in `ruplar data fetch`, a file or generated problems.")]
 
@@ -37,7 +37,7 @@ On = Annotated[str, typer.Option(help="Questions: a name in `ruplar data fetch`,
 def latency(
     shape: Shape = "embedded",
     device: Device = "auto",
-    json: Json = None,
+    output: Output = None,
     quick: Quick = False,
 ) -> None:
     """Measure latency at batch size 1.
@@ -48,7 +48,7 @@ def latency(
     from ruplar.bench import latency as bench_latency
 
     lengths = bench_latency.QUICK if quick else bench_latency.Lengths()
-    _show(bench_latency.latency(shape, *_place(device), 3 if quick else 30, lengths), json)
+    _show(bench_latency.latency(shape, *_place(device), 3 if quick else 30, lengths), output)
 
 
 @bench.command()
@@ -56,7 +56,7 @@ def throughput(
     shape: Shape = "embedded",
     device: Device = "auto",
     batches: Annotated[str, typer.Option(help="Comma-separated batch sizes (concurrent questions).")] = "1,8,64",
-    json: Json = None,
+    output: Output = None,
     quick: Quick = False,
 ) -> None:
     """Measure questions per second by batch size.
@@ -68,7 +68,7 @@ def throughput(
 
     sizes = _positive(batches, "--batches")
     count, sample, times = (12, 3, 1) if quick else (1319, 24, 3)
-    _show(measure(shape, *_place(device), sizes, count, sample, times), json)
+    _show(measure(shape, *_place(device), sizes, count, sample, times), output)
 
 
 @bench.command()
@@ -79,13 +79,13 @@ def train(
     lora: Annotated[bool, typer.Option("--lora/--full", help="Train a LoRA adapter, or all weights.")] = True,
     pack: Annotated[int, typer.Option(min=0, help="Pack sequences into rows of this many tokens; 0: no packing.")] = 0,
     compile: Annotated[bool | None, typer.Option(help="Use torch.compile on the layers. Default: on a GPU.")] = None,
-    checkpoint: Annotated[bool, typer.Option("--checkpoint", help="Use gradient checkpointing.")] = False,
+    checkpoint: Annotated[bool, typer.Option("--gradient-checkpointing", help="Recompute activations.")] = False,
     graph: Annotated[
         bool, typer.Option("--graph", help="Replay packed rows as CUDA graphs, as speed.graph does in training.")
     ] = False,
     liger: Annotated[bool, typer.Option("--liger", help="Use Liger's kernels (training.use_liger_kernel).")] = False,
     published: Annotated[bool, typer.Option(help="Also measure the published procedure.")] = True,
-    json: Json = None,
+    output: Output = None,
     quick: Quick = False,
 ) -> None:
     """Measure speed and memory of a training step.
@@ -98,14 +98,14 @@ def train(
     where, precision = _place(device)
     compiled = where.startswith("cuda") if compile is None else compile
     options = TrainOptions(2 if quick else batch, lora, pack, compiled, checkpoint, graph, liger, published)
-    _show(measure(shape, where, precision, options, 2 if quick else 20), json)
+    _show(measure(shape, where, precision, options, 2 if quick else 20), output)
 
 
 @bench.command()
 def growth(
     shape: Shape = "embedded",
     device: Device = "auto",
-    json: Json = None,
+    output: Output = None,
 ) -> None:
     """Measure latency by number of latents, prompt length and batch size.
 
@@ -113,7 +113,7 @@ def growth(
     """
     from ruplar.bench.throughput import growth as measure
 
-    _show(measure(shape, *_place(device)), json)
+    _show(measure(shape, *_place(device)), output)
 
 
 @bench.command()
@@ -125,7 +125,7 @@ def models(
     dtype: Dtype = "auto",
     batches: Annotated[str, typer.Option(help="Comma-separated batch sizes.")] = "1,16",
     questions: Annotated[int, typer.Option(min=1, help="Number of questions.")] = 32,
-    json: Json = None,
+    output: Output = None,
 ) -> None:
     """Time two trained models on the same questions.
 
@@ -135,7 +135,7 @@ def models(
 
     where, usual = _place(device)
     place = (where, usual if dtype == "auto" else dtype)
-    _show(measure((model, text), on, place, _positive(batches, "--batches"), questions), json)
+    _show(measure((model, text), on, place, _positive(batches, "--batches"), questions), output)
 
 
 @bench.command()
@@ -145,7 +145,7 @@ def agreement(
     questions: Annotated[int, typer.Option(min=8, help="Number of questions.")] = 300,
     on: On = "word-problems",
     device: Device = "auto",
-    json: Json = None,
+    output: Output = None,
 ) -> None:
     """Measure how often the two engines agree.
 
@@ -153,7 +153,7 @@ def agreement(
     """
     from ruplar.bench.latency import agreement as measure
 
-    _show(measure(model, pick_device(device), questions, _positive(slots, "--slots"), on=on), json)
+    _show(measure(model, pick_device(device), questions, _positive(slots, "--slots"), on=on), output)
 
 
 def _positive(text: str, option: str) -> list[int]:
@@ -169,11 +169,11 @@ def _place(device: str) -> tuple[str, str]:
     return where, "float32" if where == "cpu" else "bfloat16"
 
 
-def _show(record: dict[str, Any], json: Path | None) -> None:
+def _show(record: dict[str, Any], output: Path | None) -> None:
     from ruplar.bench.report import ordered, shown
     from ruplar.io import write_json
 
     out.print(*shown(record), sep="\n", highlight=False)
-    if json is not None:
-        write_json(json, ordered(record))
-        out.print(f"record   {json}", highlight=False)
+    if output is not None:
+        write_json(output, ordered(record))
+        out.print(f"record   {output}", highlight=False)

@@ -87,7 +87,7 @@ def _misplaced(detail: Mapping[str, Any], data: Mapping[str, Any]) -> str:
             if section is not None and issubclass(section, PluginConfig):
                 section = plugins.load(section.KIND, str(at(data, f"{key}.name") or section.DEFAULT)).Config
             places += [f"{key}.{name}"] if section is not None and name in section.model_fields else []
-    return f"{name}: is a setting of a section. Write {' or '.join(places)}." if places else ""
+    return f"{name}: is not a top-level setting. Write {' or '.join(places)}." if places else ""
 
 
 def _across(data: Mapping[str, Any], config: RunConfig | None, check_files: bool, check_init: bool) -> Iterable[str]:
