@@ -73,8 +73,10 @@ def test_test_sets_are_asked_once_with_the_commit_of_the_rows(folder, final):
     for cell in ("No-CoT-seed1", "Mix-seed1", "Short-seed1"):
         found = results(folder, cell)
         new, old = found["word-problems:bakery"], found["word-problems:short"]
-        assert (new.frozen_at, new.n, new.asked_again, new.added_later) == (frozen, 2, 0, False)
-        assert new.asked_at and (old.frozen_at, old.asked_at) == ("", ""), "what was on record is kept as it is"
+        assert (new.frozen_at, new.n, new.evaluated_again, new.added_later) == (frozen, 2, 0, False)
+        assert new.evaluated_at and (old.frozen_at, old.evaluated_at) == ("", ""), (
+            "what was on record is kept as it is"
+        )
         asked = [row["benchmark"] for row in read_samples(folder / "results" / "tiny" / cell)]
         assert [asked.count(name) for name in found] == [result.n for result in found.values()]
     about = json.loads((folder / "results" / "tiny" / "study.json").read_text())
@@ -85,12 +87,12 @@ def test_test_sets_are_asked_once_with_the_commit_of_the_rows(folder, final):
     assert before == {cell: results(folder, cell) for cell in before}, "nothing is asked a second time"
 
 
-def test_a_row_that_is_asked_again_says_how_often(folder, final):
+def test_a_row_that_is_evaluated_again_says_how_often(folder, final):
     for times in (1, 2):
         assert final("--only", "No-CoT", "--again", "No-CoT")[0] == 0
         found = results(folder, "No-CoT-seed1")
-        assert found["word-problems:bakery"].asked_again == times - 1
-        assert found["word-problems:short"].asked_again == times, "asked before the protocol, then again"
+        assert found["word-problems:bakery"].evaluated_again == times - 1
+        assert found["word-problems:short"].evaluated_again == times, "evaluated before the protocol, then again"
     assert "word-problems:bakery" not in results(folder, "Mix-seed1")
     code, _, err = final("--again", "Max")
     assert code == 2 and "--again: unknown row 'Max'" in err

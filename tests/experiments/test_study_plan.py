@@ -43,7 +43,7 @@ def test_rows_with_unequal_budgets_data_or_starts_are_refused_by_name(make_study
     rows = {"A": "embedded-no_cot", "B": {"recipe": "embedded-no_cot", "set": change}}
     with pytest.raises(UserError) as refused:
         plan(make_study(rows=rows))
-    assert said in str(refused.value) and "from same:" in str(refused.value)
+    assert said in str(refused.value) and "from controls:" in str(refused.value)
 
 
 def test_a_problem_that_rows_share_is_reported_once(make_study):
@@ -54,13 +54,13 @@ def test_a_problem_that_rows_share_is_reported_once(make_study):
 
 
 def test_every_problem_of_a_study_is_told_at_once(tmp_path):
-    (tmp_path / "x.yaml").write_text("name: x\nseed: [1]\nrows: {A: {recipe: cot, of: B}}\non: []\nsame: [date]\n")
+    (tmp_path / "x.yaml").write_text("name: x\nseed: [1]\nrows: {A: {recipe: cot, of: B}}\non: []\ncontrols: [date]\n")
     with pytest.raises(UserError) as refused:
         load_study(str(tmp_path / "x.yaml"))
     said = str(refused.value)
     assert "unknown section 'seed'. Did you mean 'seeds'" in said
     assert "rows.A" in said and "exactly one of recipe:" in said
-    assert "on: " in said and "same.0: must be 'data'" in said
+    assert "on: " in said and "controls.0: must be 'data'" in said
 
 
 @pytest.mark.parametrize(("text", "said"), cases(__file__, "refused"))

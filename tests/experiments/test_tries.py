@@ -1,6 +1,7 @@
 """Rows with tries: they are tried first, the best one on validation is kept, and the row is then trained with it."""
 
-from types import SimpleNamespace
+import multiprocessing
+import time
 
 import pytest
 import yaml
@@ -20,7 +21,7 @@ TRIES = [f"A try learning_rate={rate}" for rate in ("0.001", "0.002", "0.005")]
 
 @pytest.fixture
 def study(make_study):
-    return make_study(rows=ROWS, grid=GRID, seeds=[1, 2], same=["data"])
+    return make_study(rows=ROWS, grid=GRID, seeds=[1, 2], controls=["data"])
 
 
 def tried(study, places, **correct):
@@ -66,7 +67,10 @@ def test_a_failed_try_is_not_chosen_and_does_not_block_the_others(study, places)
     last = next(cell for cell in plan(study) if cell.label == TRIES[2])
     write_failure(last, places, "out of memory", "session", again=True)
     assert picks_of(study, places) == {}, "it will be retried"
-    _ended(last, SimpleNamespace(join=lambda: None, exitcode=-9), job_of(study, places), lambda event: None)
+    process = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(60,))
+    process.start()
+    process.kill()
+    _ended(last, process, job_of(study, places), lambda event: None)
     assert picks_of(study, places) == {}, "a killed try is run again"
     write_failure(last, places, "the loss is NaN", "session")
     assert picks_of(study, places)["A"]["settings"] == RATES[0]
@@ -75,7 +79,7 @@ def test_a_failed_try_is_not_chosen_and_does_not_block_the_others(study, places)
 def test_tries_at_a_value_of_the_grid_choose_for_it_and_the_later_ones(make_study, places):
     longer = [{"training.max_steps": 4, **one} for one in RATES[:2]]
     rows = {"A": {"recipe": "embedded-ruplar", "tries": RATES + longer}, "B": ROWS["B"]}
-    study = make_study(rows=rows, grid={"training.max_steps": [2, 4, 8]}, seeds=[1, 2], same=["data"])
+    study = make_study(rows=rows, grid={"training.max_steps": [2, 4, 8]}, seeds=[1, 2], controls=["data"])
     budgets = {cell.label: cell.config.training["max_steps"] for cell in plan(study)}
     assert budgets == {
         **dict.fromkeys(TRIES, 2),

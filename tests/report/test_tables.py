@@ -78,7 +78,7 @@ def test_results_that_depart_from_the_protocol_are_marked_in_every_table(tmp_pat
     assert "³" not in to_markdown(tables(rows))
     for file in folder.glob("good-*/run.json"):
         record = json.loads(file.read_text())
-        record["benchmarks"][0] |= {"frozen_at": "abc", "asked_again": 1, "added_later": True}
+        record["benchmarks"][0] |= {"frozen_at": "abc", "evaluated_again": 1, "added_later": True}
         file.write_text(json.dumps(record))
     for table in tables(collect(folder)):
         named = [line[table.names.index("method")] for line in table.lines]
@@ -86,7 +86,7 @@ def test_results_that_depart_from_the_protocol_are_marked_in_every_table(tmp_pat
 
 
 def test_two_studies_and_two_backbones_share_no_line_and_no_sign(tmp_path):
-    for place, name, about in (("one", "toy", {}), ("two", "toy-2", {"asked_again": 1}), ("three", "toy", {})):
+    for place, name, about in (("one", "toy", {}), ("two", "toy-2", {"evaluated_again": 1}), ("three", "toy", {})):
         folder = write_study(tmp_path / place, name=name, test=["svamp"], reference="bad")
         for file in folder.glob("*-*/run.json"):
             record = json.loads(file.read_text()) | {"study": name}

@@ -9,15 +9,11 @@ from rich.console import Console
 from ruplar.cli.options import Device, Dtype, integers, pick_device, writable_folder
 from ruplar.errors import UserError
 
-bench = typer.Typer(
-    help="Measure speed and memory against a written chain and other baselines.",
-    no_args_is_help=True,
-)
+bench = typer.Typer(help="Measure speed and memory against a written chain and other baselines.", no_args_is_help=True)
 out = Console()
 
 Shape = Annotated[
-    str,
-    typer.Option(help="Shape: llama-3.2-1b, llama-3.2-3b, qwen2.5-0.5b, qwen2.5-1.5b, smollm2-135m or embedded."),
+    str, typer.Option(help="Shape: llama-3.2-1b, llama-3.2-3b, qwen2.5-0.5b, qwen2.5-1.5b, smollm2-135m or embedded.")
 ]
 
 
@@ -34,12 +30,7 @@ On = Annotated[str, typer.Option(help="Questions: a name in `ruplar data fetch`,
 
 
 @bench.command()
-def latency(
-    shape: Shape = "embedded",
-    device: Device = "auto",
-    output: Output = None,
-    quick: Quick = False,
-) -> None:
+def latency(shape: Shape = "embedded", device: Device = "auto", output: Output = None, quick: Quick = False) -> None:
     """Measure latency at batch size 1.
 
     Compares soft tokens with a written chain on the same engine and through HF generate, the published procedure and the
@@ -102,11 +93,7 @@ def train(
 
 
 @bench.command()
-def growth(
-    shape: Shape = "embedded",
-    device: Device = "auto",
-    output: Output = None,
-) -> None:
+def growth(shape: Shape = "embedded", device: Device = "auto", output: Output = None) -> None:
     """Measure latency by number of latents, prompt length and batch size.
 
     Shows the hardware floor next to each measurement.

@@ -23,10 +23,7 @@ from ruplar.types import Example
 if TYPE_CHECKING:
     from ruplar.data.augment import AugmentReport
 
-data = typer.Typer(
-    help="Download, generate, convert and check training data.",
-    no_args_is_help=True,
-)
+data = typer.Typer(help="Download, generate, convert and check training data.", no_args_is_help=True)
 data.command("convert")(convert)
 data.command("fetch")(fetch)
 data.command("prepare")(prepare)

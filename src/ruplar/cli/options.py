@@ -50,8 +50,7 @@ Ray = Annotated[
 Gpus = Annotated[
     float | None,
     typer.Option(
-        min=0,
-        help="With --ray: GPUs per worker, e.g. 0.25 or 1. Default: 1 if the cluster has GPUs, otherwise 0.",
+        min=0, help="With --ray: GPUs per worker, e.g. 0.25 or 1. Default: 1 if the cluster has GPUs, otherwise 0."
     ),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Random seed.")]

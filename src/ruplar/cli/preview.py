@@ -16,8 +16,7 @@ out = Console()
 def preview(
     chains: Annotated[str, typer.Argument(help="A chain such as '<<20*1.20=24>>', or a file of chains.")],
     tokenizer: Annotated[
-        str | None,
-        typer.Option(help="Tokenizer: a name in `ruplar list backbones`, llama-3, a folder or a Hub name."),
+        str | None, typer.Option(help="Tokenizer: a name in `ruplar list backbones`, llama-3, a folder or a Hub name.")
     ] = None,
     number_tokens: Annotated[
         bool, typer.Option("--number-tokens", help="Add tokens for groups of digits, as backbone.number_tokens does.")

@@ -99,10 +99,10 @@ def study(
 
     how = Options(device if ray is not None else options.pick_device(device), jobs, data_dir)
     if final:
-        from ruplar.experiments.protocol import ask_test_sets, frozen_commit
+        from ruplar.experiments.protocol import evaluate_on_test_sets, frozen_commit
 
         commit = frozen_commit(find_study(name), frozen_at)
-        _finish(plan, ask_test_sets(replace(plan, options=how), commit, again or (), watch), as_json)
+        _finish(plan, evaluate_on_test_sets(replace(plan, options=how), commit, again or (), watch), as_json)
         return
     with ExitStack() as stack:
         run = None

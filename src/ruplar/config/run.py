@@ -108,8 +108,7 @@ class DataSettings(Settings):
     )
     exclude_valid: bool = Field(True, description="Drop training rows whose question is also in valid.")
     decontaminate: tuple[str, ...] = Field(
-        (),
-        description="Drop training rows that equal or share 13 consecutive words with a question of these sets.",
+        (), description="Drop training rows that equal or share 13 consecutive words with a question of these sets."
     )
 
     @field_validator("train", mode="before")
@@ -134,12 +133,10 @@ class SpeedSettings(Settings):
     pack: int = Field(0, ge=0, description="Pack sequences into rows of this many positions; 0: no packing.")
     compile: bool = Field(False, description="Compile the layers (torch.compile); the first steps take a minute.")
     graph: bool = Field(
-        False,
-        description="On an NVIDIA GPU, replay the layers as CUDA graphs: faster for small models.",
+        False, description="On an NVIDIA GPU, replay the layers as CUDA graphs: faster for small models."
     )
     fold_lora: bool = Field(
-        False,
-        description="Multiply by W + s·BA instead of by W, A and B: faster for narrow models and large batches.",
+        False, description="Multiply by W + s·BA instead of by W, A and B: faster for narrow models and large batches."
     )
     pretokenize: bool = Field(
         False,

@@ -22,8 +22,7 @@ OURS = {
     "output_dir": "the run's folder is chosen on the command line",
     "seed": "set seed: at the top of the recipe",
     **dict.fromkeys(
-        ("disable_tqdm", "label_names", "logging_nan_inf_filter", "remove_unused_columns"),
-        "the trainer sets it",
+        ("disable_tqdm", "label_names", "logging_nan_inf_filter", "remove_unused_columns"), "the trainer sets it"
     ),
 }
 """Fields a recipe may not set, and what to do instead."""

@@ -120,9 +120,16 @@ class BenchmarkResult(_Record):
     pass_at: dict[int, Share] = Field({}, description="k → unbiased estimate of pass@k; sampled runs only.")
     lenient: bool = Field(False, description="Graded by the published code's rule instead of the strict one.")
     frozen_at: str = Field("", description="Commit of the list of rows when a study used this test set; empty: none.")
-    asked_at: str = Field("", description="When a study evaluated on this test set.")
-    asked_again: int = Field(
-        0, ge=0, description="How often the model was evaluated on this test set again; the last answers are here."
+    evaluated_at: str = Field(
+        "",
+        description="When a study evaluated on this test set.",
+        validation_alias=AliasChoices("evaluated_at", "asked_at"),
+    )
+    evaluated_again: int = Field(
+        0,
+        ge=0,
+        description="How often the model was evaluated on this test set again; the last answers are here.",
+        validation_alias=AliasChoices("evaluated_again", "asked_again"),
     )
     added_later: bool = Field(False, description="The row was added after the study's first evaluation on a test set.")
 

@@ -48,10 +48,10 @@ def run_cell(cell: Cell, job: Job) -> RunRecord:
     earlier = check_tested(cell, job)
     gc.collect()  # an earlier cell in this process: a trainer and its model reference each other
     forget_peak(job.options.device)
-    if "init" in job.study.same:
+    if "init" in job.study.controls:
         check_same(cell, _start(cell, job), job.places, job.cells, _START)
     trained = _model(cell, job)
-    if "data" in job.study.same:
+    if "data" in job.study.controls:
         check_same(cell, trained.data, job.places, job.cells, _DATA)
     record = _evaluated(cell, trained, job, earlier)
     for stale in job.places.run(cell).glob("checkpoint-*"):

@@ -100,7 +100,7 @@ def plan(
     wrong = [f"{rows}: {problem}" for rows, problem in zip(every, problems, strict=True)]
     if not wrong:
         _warn_of_missing_soups(study, cells)
-        wrong += unequal({cell.label: cell.config for cell in cells if cell.of is None}, study.same)
+        wrong += unequal({cell.label: cell.config for cell in cells if cell.of is None}, study.controls)
     if wrong:
         raise UserError(*wrong, where=f"study {study.name}")
     return cells

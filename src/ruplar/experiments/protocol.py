@@ -46,7 +46,7 @@ def frozen_commit(file: Path, given: str | None = None) -> str:
     return commit
 
 
-def ask_test_sets(job: Job, frozen_at: str, again: Collection[str], watch: Watch) -> Outcome:
+def evaluate_on_test_sets(job: Job, frozen_at: str, again: Collection[str], watch: Watch) -> Outcome:
     """Evaluate every finished cell on the test sets, in this process; what is on record is kept.
 
     Args:
@@ -75,10 +75,10 @@ def ask_test_sets(job: Job, frozen_at: str, again: Collection[str], watch: Watch
             if not mine:
                 found.left.append(cell.name)
                 continue
-            on = _unasked(cell, job, again)
+            on = _missing(cell, job, again)
             try:
                 if on:
-                    _ask(cell, job, on, about, watch)
+                    _evaluate(cell, job, on, about, watch)
                     storage.write_study(job.study, job.cells, job.places, frozen)
             except UserError as error:
                 found.failed[cell.name] = str(error)
@@ -90,14 +90,14 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _unasked(cell: Cell, job: Job, again: Collection[str]) -> list[SourceConfig]:
+def _missing(cell: Cell, job: Job, again: Collection[str]) -> list[SourceConfig]:
     """Return the test sets that a cell has no result on, or all of them if its row is evaluated again."""
-    asked = storage.results_of(read_record(job.places.result(cell)))
-    return [source for source in job.study.test if cell.label in again or source.name not in asked]
+    done = storage.results_of(read_record(job.places.result(cell)))
+    return [source for source in job.study.test if cell.label in again or source.name not in done]
 
 
-def _ask(cell: Cell, job: Job, on: list[SourceConfig], about: dict[str, Any], watch: Watch) -> None:
-    """Let a cell's model answer test sets, and add the results to its record."""
+def _evaluate(cell: Cell, job: Job, on: list[SourceConfig], about: dict[str, Any], watch: Watch) -> None:
+    """Evaluate a cell's model on test sets, and add the results to its record."""
     from ruplar.experiments.cell import add_samples, answer, write_ablation
 
     folder = job.places.result(cell)
@@ -111,9 +111,9 @@ def _ask(cell: Cell, job: Job, on: list[SourceConfig], about: dict[str, Any], wa
     watch({"event": "start", "cell": cell.name, "again": False})
 
     reasoner, found = answer(cell, job, on)
-    times, asked_at = {name: result.asked_again + 1 for name, result in storage.results_of(record).items()}, _now()
+    now, times = _now(), {name: result.evaluated_again + 1 for name, result in storage.results_of(record).items()}
     results = [
-        result.model_copy(update={**about, "asked_at": asked_at, "asked_again": times.get(result.name, 0)})
+        result.model_copy(update={**about, "evaluated_at": now, "evaluated_again": times.get(result.name, 0)})
         for result in found.results
     ]
     if job.study.ablate in on:

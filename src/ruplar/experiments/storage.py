@@ -165,7 +165,7 @@ def write_study(study: Study, cells: Sequence[Cell], places: Places, frozen: Map
         "on": [source.name for source in study.on],
         "test": [source.name for source in study.test],
         "frozen": study_of(places.results).get("frozen") or frozen,
-        "same": list(study.same),
+        "controls": list(study.controls),
         "grid": sorted({*study.grid, *(key for row in study.rows.values() for key in row.grid)}),
         "reference": study.reference,
         "rows": {folder_name(label, 0).removesuffix("-seed0"): row for label, row in rows.items() if row},

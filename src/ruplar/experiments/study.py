@@ -11,9 +11,9 @@ rows:                                              label → recipe and settings
 grid: {prior.operand_share: [0.1, 0.2]}            every row once for each combination
 seeds: [1, 2, 3]
 on: [valid, word-problems]                         selection sets and generated problems; valid: the recipe's validation set
-test: [gsm8k-aug, gsm-hard, svamp, multiarith]     test sets, asked once by `ruplar study NAME --final` (`protocol.py`)
+test: [gsm8k-aug, gsm-hard, svamp, multiarith]     test sets, evaluated once by `ruplar study NAME --final` (`protocol.py`)
 set: {training.max_steps: 600}                     for all rows
-same: [data, steps, batch, init, adapter, prompt, operands]   what must be equal in all rows
+controls: [data, steps, batch, init, adapter, prompt, operands]   what must be equal in all rows
 base: _embedded                                    another study; this file has only the differences
 """
 
@@ -96,7 +96,7 @@ class Study(Settings):
     test: tuple[SourceConfig, ...] = Field((), description="Test sets, evaluated once by `ruplar study NAME --final`.")
     set: dict[str, Any] = Field({}, description="Dotted settings of all rows, e.g. the budget.")
     grid: dict[str, list[Any]] = Field({}, description="Dotted setting → values; all rows once for each combination.")
-    same: tuple[Aspect, ...] = Field(
+    controls: tuple[Aspect, ...] = Field(
         ("data", "steps", "batch", "init", "adapter", "prompt", "operands"), description="What all rows must share."
     )
     ablate: SourceConfig | None = Field(
@@ -226,15 +226,15 @@ _ASPECTS: dict[str, Callable[[RunConfig], dict[str, Any]]] = {
 """Aspect → its settings and their values."""
 
 
-def unequal(configs: Mapping[str, RunConfig], same: Sequence[str]) -> Iterator[str]:
+def unequal(configs: Mapping[str, RunConfig], controls: Sequence[str]) -> Iterator[str]:
     """Yield a sentence for every difference from the first row in an aspect that must be equal; `configs` is by label."""
     (first, expected), *others = configs.items()
     for label, config in others:
-        for aspect in same:
+        for aspect in controls:
             wanted, found = _ASPECTS[aspect](expected), _ASPECTS[aspect](config)
             for key in wanted:
                 if wanted[key] != found[key]:
                     yield (
                         f"rows.{label}: {key} is {found[key]}, but {wanted[key]} in '{first}'. Make them equal, or remove "
-                        f"'{aspect}' from same: if the study compares it."
+                        f"'{aspect}' from controls: if the study compares it."
                     )

@@ -51,7 +51,7 @@ def row_config(row: str, overrides: Sequence[str] = ()) -> tuple[RunConfig, tupl
     if label not in rows:
         raise UserError(f"--row: {unknown('row', label, rows)} Write STUDY:LABEL, e.g. main:CODI.")
     alone = {key: row for key, row in study.rows.items() if key in (rows[label], study.rows[rows[label]].trained_in)}
-    study = study.model_copy(update={"rows": alone, "same": (), "seeds": seeds[-1:] or study.seeds[:1]})
+    study = study.model_copy(update={"rows": alone, "controls": (), "seeds": seeds[-1:] or study.seeds[:1]})
     every = plan(study, overrides, find_study(name).parent, check_init=False, picks=picks)
     cells = {cell.label: cell for cell in every}
     if label not in cells:

@@ -31,7 +31,7 @@ def marks_of(row: Row) -> tuple[str, ...]:
     results = [run.result for run in row.runs]
     tested = row.benchmark in study_of(row.runs[0].folder.parent).get("test", ())
     holds = {
-        AGAIN: tested and any(result.asked_again for result in results),
+        AGAIN: tested and any(result.evaluated_again for result in results),
         ADDED: tested and any(result.added_later for result in results),
         BEFORE: tested and any(not result.frozen_at for result in results),
         SEEN: any(result.trained_on for result in results),
