@@ -31,7 +31,9 @@ def models(
     device, dtype = place
     soft, text = (load_model(name, device, dtype) for name in names)
     if not isinstance(text.method.thinker(text.backbone), TextThinker):
-        raise UserError(f"text model: {names[1]} does not write its reasoning. Choose a model of method cot.")
+        raise UserError(
+            f"text model: {names[1]} does not write its reasoning. Choose one of method cot, e.g. embedded:cot."
+        )
     asked = questions_of(on, soft.domain, questions)
     rows = [row for batch in batches for row in _rows(soft, text, asked, batch, repeats)]
     first = {row["procedure"]: row for row in rows if row["batch"] == batches[0]}

@@ -30,7 +30,7 @@ class Config(Settings):
 
     # differs from the paper: D30. It removes 8 tokens per epoch; here removal ends at a fraction of the run
     removed_by: float = Field(0.5, gt=0, le=1, description="Share of the run after which the whole chain is removed.")
-    remove_all_from: int = Field(39, ge=1, description="Remove the whole chain once this many tokens would go.")
+    remove_all_from: int = Field(39, ge=1, description="Remove the whole chain once it would lose this many tokens.")
     smoothing: float = Field(4.0, gt=0, description="λ of P(o) ~ exp(-λ o), the distribution of the removal offset o.")
     reset_optimizer: bool = Field(True, description="Reset the optimizer state whenever one more token is removed.")
     max_thought: int = Field(256, ge=0, description="Maximum reasoning tokens at inference; </think> is then forced.")

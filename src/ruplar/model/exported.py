@@ -63,7 +63,7 @@ def _prepare(model: Model) -> None:
     rendered = backbone.tokenizer.apply_chat_template(_SAMPLE, add_generation_prompt=True, return_dict=False)
     wanted = [*model.prompt(_SAMPLE[0]["content"]).ids, *backbone.tokenizer.encode(opening, add_special_tokens=False)]
     if rendered != wanted:
-        log.warning("the exported chat template yields other tokens than training: this tokenizer merges some.")
+        log.warning("the exported chat template gives other tokens than training did: this tokenizer merges some.")
 
 
 def _template(text: str, opening: str, original: str | None) -> str:

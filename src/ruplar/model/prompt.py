@@ -106,7 +106,7 @@ class PromptBuilder:
     def _chat_frame(self) -> tuple[str, str]:
         if not getattr(self.tokenizer, "chat_template", None):
             raise UserError(
-                "prompt.template: chat, but the tokenizer has no such template. Set prompt.template: plain."
+                "prompt.template: chat, but this tokenizer has no chat template. Set prompt.template: plain."
             )
         turn = [{"role": "user", "content": _PLACEHOLDER}]
         # some templates write today's date; the prompt must be the one the model was trained on

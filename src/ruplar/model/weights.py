@@ -121,7 +121,8 @@ def _load_whole(backbone: Backbone, folder: Path) -> None:
         )
     shapes = {name: tensor.shape for name, tensor in model.state_dict().items()}
     if problems or {name: tensor.shape for name, tensor in stored.state_dict().items()} != shapes:
-        raise UserError(f"{folder}: its weights do not fit ({'; '.join(problems) or 'other shapes'}). Wrong run?")
+        why = "; ".join(problems) or "other shapes"
+        raise UserError(f"{folder}: its weights do not fit this model ({why}). Is it the folder of another run?")
     model.load_state_dict(_placed(stored.state_dict(), model.state_dict()))
 
 
@@ -133,7 +134,9 @@ def _read(file: Path) -> dict[str, Tensor]:
     try:
         found = load_file(file)
     except FileNotFoundError as error:
-        raise UserError(f"{file}: no such file; the folder is no complete model. Copy or train it again.") from error
+        raise UserError(
+            f"{file}: no such file; the folder is not a complete model. Copy or train it again."
+        ) from error
     except (SafetensorError, OSError) as error:
         raise UserError(f"{file}: cannot be read ({error}); it is truncated or not a safetensors file.") from error
     bad = next((name for name, tensor in found.items() if not tensor.isfinite().all()), None)

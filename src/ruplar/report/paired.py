@@ -114,7 +114,9 @@ def marks(row: Row) -> dict[Question, list[bool]]:
             found.setdefault(question, []).append(right)
     uneven = [question for question, right in found.items() if len(right) != len(row.runs)]
     if uneven:
-        raise UserError(f"'{row.method}' on {row.benchmark}: its seeds answered other questions ({uneven[0][1]!r}).")
+        raise UserError(
+            f"'{row.method}' on {row.benchmark}: its seeds answered different questions ({uneven[0][1]!r})."
+        )
     return found
 
 
