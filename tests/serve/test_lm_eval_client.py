@@ -28,7 +28,8 @@ def test_the_bodies_it_sends_are_answered(served):
 
 @pytest.mark.parametrize("kind", ["local-completions", "local-chat-completions"])
 def test_it_runs_a_task_file(served, offline, tmp_path, kind):
-    pytest.importorskip("lm_eval", reason='pip install "lm_eval[api]" to run it')
+    for package in ("lm_eval", "tenacity"):  # the latter comes with the extra
+        pytest.importorskip(package, reason='pip install "lm_eval[api]" to run it')
     from ruplar.problems.word_problems import generate
 
     rows = [{"problem": e.question, "answer": e.answer} for e in generate(12, 5, split="test")]
