@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("lm_eval", reason="lm-eval is not installed (pip install 'ruplar[lm-eval]')")
+pytest.importorskip("lm_eval", reason="lm-eval is not installed (pip install -e '.[lm-eval]')")
 
 from ruplar.engine.sampling import Decoding  # noqa: E402
 from ruplar.errors import UserError  # noqa: E402
