@@ -122,6 +122,11 @@ def _beside(path: Path) -> Path:
     return path.with_name(f".{path.name}.{uuid.uuid4().hex[:16]}")
 
 
+def drafts_of(path: Path) -> Iterator[Path]:
+    """Yield drafts of a file or folder, also those that killed processes have left; hold a lock to delete them."""
+    return path.parent.glob(f".{path.name}.{'[0-9a-f]' * 16}")
+
+
 def _sync(path: Path) -> None:
     handle = os.open(path, os.O_RDONLY)
     try:

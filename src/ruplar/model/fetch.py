@@ -29,7 +29,7 @@ from ruplar.cache import cache_folder
 from ruplar.download import Progress, download, no_progress
 from ruplar.errors import UserError, unknown
 from ruplar.fingerprints import fingerprint
-from ruplar.io import atomic_folder
+from ruplar.io import atomic_folder, drafts_of
 from ruplar.model.from_gguf import CONFIG, TOKENIZER, convert, files_hash, weights_hash
 
 log = logging.getLogger(__name__)
@@ -135,7 +135,7 @@ def _fetch(folder: Path, known: Known, source: Path | None, progress: Progress) 
         return  # another process has written it
     if folder.exists():
         log.warning("%s: %s; rebuilding it.", folder, wrong)
-    for stale in folder.parent.glob(f".{folder.name}.[0-9]*"):  # drafts of killed processes; the lock is ours
+    for stale in drafts_of(folder):  # drafts of killed processes; the lock is ours
         shutil.rmtree(stale, ignore_errors=True)
     downloads = folder.with_name(f".{folder.name}.parts")
     with atomic_folder(folder, replace=True) as draft:
