@@ -24,7 +24,7 @@ def _writable(file: Path | None) -> Path | None:
     return file
 
 
-Output = Annotated[Path | None, typer.Option(callback=_writable, help="Also write the record to this JSON file.")]
+Output = Annotated[Path | None, typer.Option(dir_okay=False, callback=_writable, help="Also write a JSON record.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Use tiny sizes as a smoke test; the timings mean nothing.")]
 On = Annotated[str, typer.Option(help="Questions: a name in `ruplar data fetch`, a file or generated problems.")]
 
