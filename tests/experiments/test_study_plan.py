@@ -36,6 +36,8 @@ def test_a_row_may_ask_anothers_model_under_other_settings_of_its_method(make_st
     first, second = plan(make_study(rows=rows))
     assert (second.of, second.inference, second.config.method.settings.max_latents) == ("A", {"max_latents": 2}, 2)
     assert first.config.method.settings.max_latents != 2
+    rows["A"] = {"recipe": "embedded-ruplar", "grid": {"training.learning_rate": [0.1, 0.2]}}
+    assert [cell.of for cell in plan(make_study(rows=rows))][2:] == ["A learning_rate=0.1", "A learning_rate=0.2"]
 
 
 @pytest.mark.parametrize(("change", "said"), cases(__file__, "unequal"))

@@ -130,8 +130,8 @@ class Study(Settings):
         return self
 
     def points(self, row: RowSettings) -> list[dict[str, Any]]:
-        """Return the combinations of the values of a row's grid; one without settings where there is no grid."""
-        grid = {**self.grid, **row.grid}
+        """Return the combinations of the values of a row's grid, or that of the row it evaluates; one without settings if none."""
+        grid = {**self.grid, **(self.rows[row.of] if row.of else row).grid}
         return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
 
 
@@ -156,7 +156,7 @@ def _row_problems(label: str, row: RowSettings, study: Study) -> Iterator[str]:
         key, base = "of" if row.of else "soup_of", study.rows.get(row.trained_in)
         if base is None or base.recipe is None:
             yield f"rows.{label}.{key}: '{row.trained_in}' is not a row that is trained"
-        elif base.grid or row.grid or (study.grid and row.soup_of):
+        elif row.grid or (row.soup_of and (base.grid or study.grid)):
             yield f"rows.{label}.{key}: which model of a row with a grid is ambiguous"
     if row.tries and VALID not in {source.source for source in study.on}:
         yield f"rows.{label}.tries: are chosen on '{VALID}', which on: does not list"
