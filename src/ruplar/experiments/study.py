@@ -131,7 +131,7 @@ class Study(Settings):
 
     def points(self, row: RowSettings) -> list[dict[str, Any]]:
         """Return the combinations of the values of a row's grid, or that of the row it evaluates; one without settings if none."""
-        grid = {**self.grid, **(self.rows[row.of] if row.of else row).grid}
+        grid = {**self.grid, **self.rows.get(row.of or "", row).grid}
         return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
 
 
