@@ -221,7 +221,10 @@ def measure(
         found = asyncio.run(load(port, watched, bank, options.model, options.clients, seconds))
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(120)
+        try:
+            process.wait(120)
+        finally:
+            process.kill()  # does nothing if it has stopped
     print(f"{title:>24}  {found['questions_per_s']:8.1f} questions/s  p50 {found['latency_ms']['p50']} ms  "
           f"p99 {found['latency_ms']['p99']} ms  429: {found['refused_429']}  wrong {found['wrong']}  lost {found['lost']}  "
           f"{found['memory_mb']['max']:.0f} MB", flush=True)  # fmt: skip
