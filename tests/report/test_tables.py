@@ -107,10 +107,12 @@ def test_two_studies_and_two_backbones_share_no_line_and_no_sign(tmp_path):
 
 
 def test_the_share_of_the_reference_has_an_interval_paired_by_question(tmp_path):
-    for label, marks in (("text", "1" * 80 + "0" * 20), ("same", "1" * 80 + "0" * 20), ("half", "1" * 40 + "0" * 60)):
-        write_run(tmp_path, label, 1, marks)
+    for label, right in (("text", 80), ("same", 80), ("half", 40), ("half try x=1", 0)):
+        write_run(tmp_path, label, 1, "1" * right + "0" * (100 - right))
     (tmp_path / "study.json").write_text(json.dumps({"rows": {}, "reference": "text"}))
-    [table] = [t for t in tables(collect(tmp_path)) if t.title == "Percent of text, by set"]
+    found = {table.title: table for table in tables(collect(tmp_path))}
+    table, tests = found["Percent of text, by set"], found["Paired tests against text"]
+    assert [line[0] for line in tests.lines] == ["half", "same"], "tries are not tested"
     found = dict(table.lines)
     assert found["same"] == "100.0 [100.0, 100.0]", "the same answers have the same accuracy on any questions"
     # a - b / 2 is 1/2 on 40 questions, -1/2 on 40 and 0 on 20: sd sqrt(0.2), over 0.8 and sqrt(100): 1.96 * 0.0559 = 0.11

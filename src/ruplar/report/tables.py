@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from ruplar.evaluate.record import BenchmarkResult, study_of
+from ruplar.evaluate.record import TRY, BenchmarkResult, study_of
 from ruplar.evaluate.stats import Interval
 from ruplar.report import paper
 from ruplar.report.breakdown import shares_table
@@ -43,6 +43,7 @@ def tables(rows: Sequence[Row], *, tests: bool = True, against: str | None = Non
 
 def tests_tables(rows: Sequence[Row], against: str | None = None) -> list[Table]:
     """Percent of each study's reference; paired tests against it, else against the best, and against the row `against`."""
+    rows = [row for row in rows if TRY not in row.method] or rows  # tries are for choosing settings
     named = references(rows)
     found = [marked(shares_table(rows, named), rows)] if named else []
     free = [row for row in rows if row.study not in named]
