@@ -29,7 +29,7 @@ def test_a_study_finds_every_encoding_of_its_cells(ruplar, study):
     assert [mix, temp, coconut] == [f"tiny: {rows}: 40 chains" for rows in ("Mix, Weak", "Temp", "COCONUT")]
     assert "method 'coconut' changes rows between epochs" in note
     before = _written()
-    assert {file.parent for file in before} == {Path(first.strip()), Path(second.strip())}
+    assert len({file.parent for file in before} - {Path(first.strip()), Path(second.strip())}) == 1  # COCONUT's chains
     done = ruplar(
         "study", study, "--only", "Mix,Weak,Temp", "--seeds", "1", "--jobs", "0", "--device", "cpu", "--json"
     )
@@ -43,7 +43,7 @@ def test_recipes_and_studies_are_prepared_together_and_told_apart(ruplar, study,
     said = ruplar("data", "prepare", "mine.yaml", study, *WORDS, "--output", "kept/.encoded").out
     heads = [line.split(": 40 chains")[0] for line in said.splitlines() if line[0] != " "]
     assert heads == ["mine", "tiny: Mix, Weak", "tiny: Temp", "tiny: COCONUT"]
-    assert len(list(Path("kept/.encoded").glob("[!.]*"))) == 3 and not ENCODED.exists()
+    assert len(list(Path("kept/.encoded").glob("[!.]*"))) == 4 and not ENCODED.exists()
 
 
 def test_a_row_with_tries_is_prepared_for_each_of_them_at_every_value_of_its_grid(ruplar, tmp_path):

@@ -40,7 +40,7 @@ def _opened(monkeypatch):
 def test_cached_data_equals_loaded_data(section, tmp_path, monkeypatch):
     domain, calls = Domain(Config()), _opened(monkeypatch)
     plain = load_data(section, domain, True)
-    first, second = (load_cached(section, domain, True, tmp_path / "kept") for _ in range(2))
+    first, second = (load_cached(section, domain, True, tmp_path / "kept", False) for _ in range(2))
     assert len(calls) == 1
     for found in (first, second):
         assert list(found.train) == list(plain.train)
@@ -55,14 +55,14 @@ def test_cached_data_equals_loaded_data(section, tmp_path, monkeypatch):
 
 def test_a_changed_file_is_loaded_again(section, tmp_path, monkeypatch):
     domain, calls = Domain(Config()), _opened(monkeypatch)
-    load_cached(section, domain, True, tmp_path / "kept")
+    load_cached(section, domain, True, tmp_path / "kept", False)
     file = tmp_path / "train.jsonl"
     file.write_text("\n".join(file.read_text().splitlines()[1:]), encoding="utf-8")
-    assert len(load_cached(section, domain, True, tmp_path / "kept").train) == 8
+    assert len(load_cached(section, domain, True, tmp_path / "kept", False).train) == 8
     assert len(calls) == 2
 
 
 def test_data_that_loads_quickly_is_not_cached(section, tmp_path):
     quick = section.model_copy(update={"decontaminate": ()})
-    load_cached(quick, Domain(Config()), True, tmp_path / "kept")
+    load_cached(quick, Domain(Config()), True, tmp_path / "kept", True)
     assert not (tmp_path / "kept").exists()

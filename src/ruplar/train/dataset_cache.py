@@ -24,24 +24,22 @@ from ruplar.train.dataset import TrainingData, load_data
 log = logging.getLogger(__name__)
 
 
-def load_cached(section: DataSettings, domain: Domain, need_steps: bool, folder: Path) -> TrainingData:
-    """Return the data of a section from the cache folder; load and store it there if it is missing.
-
-    Only data that is slow to load is cached; see `place_of`.
-    """
-    place = place_of(section, domain, need_steps, folder)
+def load_cached(section: DataSettings, domain: Domain, need_steps: bool, folder: Path, dynamic: bool) -> TrainingData:
+    """Return the data of a section from the cache folder (see `place_of`); load and store it there if it is missing."""
+    place = place_of(section, domain, need_steps, folder, dynamic)
     if place is None:
         return load_data(section, domain, need_steps)
     write_once(place, lambda draft: _write(load_data(section, domain, need_steps), draft))
     return _read(place)
 
 
-def place_of(section: DataSettings, domain: Domain, need_steps: bool, folder: Path) -> Path | None:
+def place_of(section: DataSettings, domain: Domain, need_steps: bool, folder: Path, dynamic: bool) -> Path | None:
     """Return the cache folder of a section, whether it exists or not; None if the section is not cached.
 
-    Not cached are sections that load quickly, and Hub datasets, whose content is unknown before they are read.
+    Not cached are Hub datasets, whose content is unknown before they are read, and what loads quickly: files, and generated
+    problems unless a `dynamic` method reads them in every epoch.
     """
-    slow = bool(section.decontaminate) or any(source.augment for source in section.train)
+    slow = bool(section.decontaminate) or any(one.augment or (dynamic and one.is_generated) for one in section.train)
     files = _files(section) if slow else None
     if files is None:
         return None

@@ -83,7 +83,7 @@ def encoding_of(config: RunConfig) -> str:
 def load_chains(config: RunConfig, domain: Domain, method: Method, folder: Path) -> TrainingData:
     """Load the recipe's data, through the cache if the recipe has `speed.pretokenize`."""
     if config.speed.pretokenize:
-        return load_cached(config.data, domain, method.needs_steps, folder)
+        return load_cached(config.data, domain, method.needs_steps, folder, method.dynamic)
     return load_data(config.data, domain, method.needs_steps)
 
 
