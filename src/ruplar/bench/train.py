@@ -14,6 +14,7 @@ import gc
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -118,6 +119,8 @@ class _Found:
 
 
 Step = Callable[[], Tensor]
+Maker = Callable[[Backbone, list[list[Item]], TrainOptions], list[Step]]
+"""Backbone, batches of items, options → the loss of each batch."""
 
 
 def _measure_dense(
@@ -135,41 +138,39 @@ def _measure_dense(
 
 
 def _measure(
-    make: Callable[[Backbone, list[list[Item]], TrainOptions], list[Step]],
-    shape: str,
-    device: str,
-    precision: torch.dtype,
-    options: TrainOptions,
-    repeats: int,
+    make: Maker, shape: str, device: str, precision: torch.dtype, options: TrainOptions, repeats: int
 ) -> _Found:
     """Measure one procedure on its own model, so that memory is counted separately."""
-    torch.manual_seed(0)
     with Peak(device) as peak:
-        backbone = build(shape, device, precision if options.lora else torch.float32)
-        load = Load.of(backbone)
-        if options.lora:
-            add_lora(backbone, LoraSettings(dropout=0.0))
-        backbone.model.train()
-        groups = [random_items(backbone, options, seed) for seed in range(_BATCHES)]
-        losses = make(backbone, groups, options)
-        weights = [w for w in backbone.model.parameters() if w.requires_grad]
-        optimizer = torch.optim.AdamW(weights, lr=1e-5, fused=torch.device(device).type == "cuda")
-        half = precision != torch.float32
-        turn = 0
-
-        def step() -> None:
-            nonlocal turn
-            scope = torch.autocast(torch.device(device).type, precision) if half else contextlib.nullcontext()
-            with scope:
-                loss = losses[turn % len(losses)]()
-            loss.backward()
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
-            turn += 1
-
+        step, load, tokens = training_step(shape, device, precision, options, make)
         took = repeat(step, device, repeats, warm_up=_BATCHES)
-    tokens = sum(len(item.ids) for group in groups for item in group) / len(groups)
     return _Found(took, peak.gb, tokens, load)
+
+
+def training_step(
+    shape: str, device: str, precision: torch.dtype, options: TrainOptions, make: Maker | None = None
+) -> tuple[Callable[[], None], Load, float]:
+    """Build a model → a training step of ours (or `make`'s), the model's load, and the mean tokens per step."""
+    torch.manual_seed(0)
+    backbone = build(shape, device, precision if options.lora else torch.float32)
+    load = Load.of(backbone)
+    if options.lora:
+        add_lora(backbone, LoraSettings(dropout=0.0))
+    backbone.model.train()
+    groups = [random_items(backbone, options, seed) for seed in range(_BATCHES)]
+    losses = cycle((make or _our_step)(backbone, groups, options))
+    weights = [w for w in backbone.model.parameters() if w.requires_grad]
+    optimizer = torch.optim.AdamW(weights, lr=1e-5, fused=torch.device(device).type == "cuda")
+    half = precision != torch.float32
+
+    def step() -> None:
+        with torch.autocast(torch.device(device).type, precision) if half else contextlib.nullcontext():
+            loss = next(losses)()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+    return step, load, sum(len(item.ids) for group in groups for item in group) / len(groups)
 
 
 def _our_step(backbone: Backbone, groups: list[list[Item]], options: TrainOptions) -> list[Step]:
