@@ -269,11 +269,7 @@ def test_every_limit_of_the_server_is_an_option(ruplar):
 
 @pytest.mark.parametrize(
     ("typed", "start", "found"),
-    [
-        ([], "tr", ["train"]),
-        (["train"], "--de", ["--device"]),
-        (["train"], "embedded-l", ["embedded-live"]),
-    ],
+    [([], "tr", ["train"]), (["train"], "--de", ["--device"]), (["train"], "embedded-l", ["embedded-live"])],
 )
 def test_a_shell_completes_commands_options_and_names(typed, start, found):
     words = " ".join(["ruplar", *typed, start])

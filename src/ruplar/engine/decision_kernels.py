@@ -74,7 +74,16 @@ def decide(
     sixteen = tl.arange(0, 16)
     mix_ids = tl.zeros([16], tl.int64)
     mix_weights = tl.zeros([16], tl.float32)
-    if SOFT:
+    if SOFT and TOP_K == 1:  # one token, so nothing to mix
+        best = tl.load(kept + row * pieces + p, mask=p < pieces, other=-float("inf"))
+        value, piece = tl.max(best, 0, return_indices=True)
+        at = piece * PIECE + tl.arange(0, PIECE)
+        given = tl.load(logits + at, mask=at < V, other=-float("inf")).to(tl.float32)
+        if DROP:
+            given = tl.where(at == halt_id, -float("inf"), given)
+        value, where = tl.max(given, 0, return_indices=True)
+        fed = tl.where(continues, (piece * PIECE + where).to(tl.int64), fed)
+    elif SOFT:
         best = tl.load(kept + row * pieces + p, mask=p < pieces, other=-float("inf"))
         chosen = tl.full([16], -1, tl.int32)  # -1: no piece, where there are fewer than TOP_K
         for rank in range(TOP_K):
@@ -98,7 +107,7 @@ def decide(
     for start in range(0, width, BD):
         d = start + tl.arange(0, BD)
         next_input = tl.load(table + fed * width + d, mask=d < width, other=0.0).to(tl.float32)
-        if SOFT:
+        if SOFT and TOP_K > 1:
             use = (sixteen < TOP_K)[:, None] & (d < width)[None, :]
             tile = tl.load(table + mix_ids[:, None] * width + d[None, :], mask=use, other=0.0).to(tl.float32)
             next_input = tl.where(continues, tl.sum(tile * mix_weights[:, None], 0), next_input)

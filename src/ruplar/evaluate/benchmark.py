@@ -117,11 +117,7 @@ def evaluate(
 
 
 def _run(
-    reasoner: LatentReasoner,
-    questions: Questions,
-    domain: Domain,
-    how: _Protocol,
-    report: Callable[[int], None],
+    reasoner: LatentReasoner, questions: Questions, domain: Domain, how: _Protocol, report: Callable[[int], None]
 ) -> tuple[BenchmarkResult, list[Sample]]:
     examples, model = list(questions.examples), reasoner.model
     forget_peak(model.backbone.device)

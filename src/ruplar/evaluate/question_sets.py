@@ -69,11 +69,7 @@ def open_questions(
 
 
 def _load(
-    entry: str | SourceConfig | Part,
-    domain: Domain,
-    limit: int | None,
-    data_dir: str | Path | None,
-    skip_bad: bool,
+    entry: str | SourceConfig | Part, domain: Domain, limit: int | None, data_dir: str | Path | None, skip_bad: bool
 ) -> Questions:
     split: Split = entry.split if isinstance(entry, Part) else "test"
     try:

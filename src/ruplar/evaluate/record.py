@@ -105,10 +105,7 @@ class BenchmarkResult(_Record):
     unreadable: int = Field(0, ge=0, description="Answers that could not be parsed; they count as wrong.")
     halted: float | None = Field(None, ge=0, le=1, description="Share of thoughts that ended before the cap.")
     halted_right: float | None = Field(
-        None,
-        ge=0,
-        le=1,
-        description="Share of questions with as many latents as the reference chain has spans.",
+        None, ge=0, le=1, description="Share of questions with as many latents as the reference chain has spans."
     )
     limit: int | None = Field(None, description="Set when only the first questions were used.")
     left_out: dict[str, int] = Field({}, description="Reason → number of the benchmark's rows that were skipped.")

@@ -65,6 +65,8 @@ def varlen_attention(
             module, query, key, value, attention_mask, scaling=scaling, max_length_q=max_length_q, **others
         )
     assert max_length_q is not None
+    # float32 weights under autocast: rotation leaves query and key in float32, which the kernel refuses
+    query, key = query.to(value.dtype), key.to(value.dtype)
     groups = query.shape[1] // key.shape[1]
     if query.device.type != "cuda":
         within = _within(cu_seq_lens_q, query.shape[2])
