@@ -148,11 +148,13 @@ def test_the_table_of_the_curves_has_the_best_try_on_validation_of_each_method_a
     found = json.loads(report("results/main-curves", "--json"))
     rows = {row["method"]: row for row in found if row["benchmark"] == "word-problems"}
     picked = json.loads((ROOT / "results" / "main-curves" / "picked.json").read_text(encoding="utf-8"))
-    shown = table(re.sub(r"(?m)^  \|", "|", RESULTS), "method | 0.2 M | 0.8 M | 2.5 M | seeds | forward passes | rate")
+    shown = table(
+        re.sub(r"(?m)^  \|", "|", RESULTS), "method | 0.2 M | 0.8 M | 2.5 M | 5 M | seeds | forward passes | rate"
+    )
     assert shown.keys() == {*(row.partition(" max_steps=")[0] for row in picked), "CoLaR-2"}  # the model of CoLaR-5
-    for label, (few, more, most, seeds, forwards, rates, tries) in shown.items():
-        first, longer, longest = (rows.get(f"{label} max_steps={n}") for n in (800, 3200, 9800))
-        assert [few, more] == [_accuracy(one) if one else "–" for one in (first, longer)], label
+    for label, (few, more, most, twice, seeds, forwards, rates, tries) in shown.items():
+        first, longer, longest, last = (rows.get(f"{label} max_steps={n}") for n in (800, 3200, 9800, 19600))
+        assert [few, more, twice] == [_accuracy(one) if one else "–" for one in (first, longer, last)], label
         assert [most, int(seeds)] == [_accuracy(longest), len(longest["seeds"])], label
         assert forwards == f"{longest['forwards']:.1f}", label
         trained = "CoLaR-5" if label == "CoLaR-2" else label
@@ -162,8 +164,8 @@ def test_the_table_of_the_curves_has_the_best_try_on_validation_of_each_method_a
         assert [float(one) for one in rates.split(", ")] == list(dict.fromkeys(filter(None, chosen))), label
         scores = ", ".join(f"{rows[one]['accuracy']:.1f}" for one in sorted(again["valid"]))
         assert tries == (scores if scores and trained == label else "–"), label
-    [readme] = re.findall(r"5M model, 2\.5 M examples: (.*?)\. ", README)
-    for labels, percent in re.findall(r"([^,]+?) (\d+)(?: %| \(one seed\)| \(±\d\))?(?:, |$)", readme):
+    [readme] = re.findall(r"5M model, 2\.5 M examples: (.*?)\.\s", README)
+    for labels, percent in re.findall(r"([^,]+?) (\d+)(?: %| \(82\.5 with CODI's rank\)| \(±\d\))?(?:, |$)", readme):
         for label in labels.split(" and "):
             name = {"COCONUT": "COCONUT (all weights)"}.get(label, label)
             assert int(percent) == round(rows[f"{name} max_steps=9800"]["accuracy"]), label
