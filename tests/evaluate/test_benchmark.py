@@ -1,3 +1,4 @@
+import itertools
 import json
 
 import pytest
@@ -134,20 +135,20 @@ def test_text_methods_and_no_thought_are_counted_in_their_own_coin(make_reasoner
 
 
 def test_only_the_engine_is_timed_and_its_warm_up_apart(reasoner, toy, monkeypatch):
-    """Building the engine takes 1,000 s, tokenizing or decoding one text 100 s, one call of the engine 1 s."""
+    """Building the engine takes 1,000 s, tokenizing or decoding one text 100 s, one call of the engine first 1 s."""
     now = [0.0]
 
-    def costs(owner, name, seconds):
-        real = getattr(owner, name)
+    def costs(owner, name, *seconds):
+        real, left = getattr(owner, name), itertools.cycle(seconds)
 
         def slow(*given, **options):
-            now[0] += seconds
+            now[0] += next(left)
             return real(*given, **options)
 
         monkeypatch.setattr(owner, name, slow)
 
     costs(reasoner, "warm_up", 1000)
-    costs(reasoner, "generate", 1)
+    costs(reasoner, "generate", *[1] * 7, 0.125, 0.25, 0.75, 0, 0, 0)
     costs(reasoner, "answers_of", 100)
     costs(reasoner.model, "prompt", 100)
     monkeypatch.setattr("ruplar.evaluate.benchmark.time.perf_counter", lambda: now[0])
@@ -156,6 +157,8 @@ def test_only_the_engine_is_timed_and_its_warm_up_apart(reasoner, toy, monkeypat
     assert result.warm_up_s == 1001.0  # with a batch answered before
     [result] = evaluate(reasoner, [str(toy)], limit=2, decoding=SHORT).results
     assert result.warm_up_s == 1000.0, "nobody asked for clocks, so nothing is asked twice"
+    [result] = evaluate(reasoner, [str(toy)], limit=2, decoding=SHORT, latency_questions=2).results
+    assert result.ms_per_question == 125.0, "the median of three passes, which take a second together"
 
 
 def test_the_result_says_what_was_not_asked_and_what_was_asked_although_it_is_wrong(reasoner, data):

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import median
 from typing import Any, Literal
 
 from ruplar import plugins
@@ -52,6 +53,7 @@ class _Protocol:
     batch_size: int
     warm: Literal["", "batch", "all"]
     """What to answer once before timing. Kernels compile for each size of a refill, so `all` before a comparison on a GPU."""
+    least: float  # seconds to time; a shorter pass is repeated, and the median counts
 
 
 def evaluate(
@@ -82,7 +84,8 @@ def evaluate(
         batch_size: Answers per batch.
         lenient: Grade by the published code's rule; the result says so.
         latency_questions: Also time this many of the first questions at batch size 1, for `ms_batch1`; above 0, and always on
-            a GPU, a batch is answered before anything is timed.
+            a GPU, a batch is answered before anything is timed. Above 0, passes of less than a second are repeated for a
+            second, and `ms_per_question` is of the median one.
         data_dir: Folder with the files of known benchmarks.
         skip_bad: Skip and count rows that cannot be read instead of stopping; such a result enters no table.
         on_progress: See `Progress`.
@@ -102,7 +105,7 @@ def evaluate(
         for seed in seeds if decoding.temperature > 0 or decoding.noisy else [0]:
             on_gpu = reasoner.model.backbone.device.type == "cuda"
             warm: Any = "all" if on_gpu and latency_questions else "batch" if on_gpu or latency_questions else ""
-            how = _Protocol(replace(decoding, seed=seed), samples, batch_size, warm)
+            how = _Protocol(replace(decoding, seed=seed), samples, batch_size, warm, float(latency_questions > 0))
             report = counted(questions.name, samples * len(questions.examples), on_progress)
             result, rows = _run(reasoner, questions, domain, how, report)
             result = result.model_copy(
@@ -191,7 +194,12 @@ def _drawn(
         answers = reasoner.answers_of(rows)
         drawn = [answers[at : at + how.samples] for at in range(0, len(answers), how.samples)]
     captured = reasoner.capture_seconds - captured
-    return drawn, end - start - captured, start - began + captured
+    took = [end - start - captured]
+    while not reasoner.remote and keep != "all" and sum(took) < how.least:
+        again = time.perf_counter()
+        reasoner.generate(prompts, keep=keep, **options)
+        took.append(time.perf_counter() - again)
+    return drawn, median(took), start - began + captured
 
 
 def _latency(reasoner: LatentReasoner, questions: Questions, decoding: Decoding, count: int) -> float | None:
