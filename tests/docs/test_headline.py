@@ -164,7 +164,7 @@ def test_the_table_of_the_curves_has_the_best_try_on_validation_of_each_method_a
         assert [float(one) for one in rates.split(", ")] == list(dict.fromkeys(filter(None, chosen))), label
         scores = ", ".join(f"{rows[one]['accuracy']:.1f}" for one in sorted(again["valid"]))
         assert tries == (scores if scores and trained == label else "–"), label
-    [readme] = re.findall(r"5M model, 2\.5 M examples: (.*?)\.\s", README)
+    [readme] = re.findall(r"closer settings, 2\.5 M examples: (.*?)\.\s", README)
     for labels, percent in re.findall(r"([^,]+?) (\d+)(?: %| \(82\.5 with CODI's rank\)| \(±\d\))?(?:, |$)", readme):
         for label in labels.split(" and "):
             name = {"COCONUT": "COCONUT (all weights)"}.get(label, label)

@@ -91,7 +91,9 @@ class BenchmarkResult(_Record):
     answer_tokens: float
     forwards: float = Field(description="Forward passes, including the prefill.")
     prompt_tokens: float | None = Field(None, description="Tokens of the prompt, all processed by the prefill.")
-    ms_per_question: float = Field(description="Milliseconds per question in batches; from 0.2 the steady state, median pass.")
+    ms_per_question: float = Field(
+        description="Milliseconds per question in batches; from 0.2 the steady state, median pass."
+    )
     warm_up_s: float | None = Field(
         None, description="Seconds before the steady state: building the engine, a first batch, capturing graphs."
     )

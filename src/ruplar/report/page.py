@@ -91,7 +91,6 @@ def build(folder: Path, name: str, against: str | None = None, drafts: bool = Fa
     found = {f"{name}.png": draw(rows, bool(study.get("grid"))), f"{name}-soft-tokens.png": certainty(rows)}
     drawings = {file: drawing for file, drawing in found.items() if drawing is not None}
     cost, learning, ablated = cost_table(rows), curves(rows), latent_ablation_table(rows)
-    # budgets are compared with equal ones
     last = [replace(curve.last, method=curve.method) for group in learning for curve in group]
     measured = "ms at batch size 1" in cost.names
     title = f"Study {study['name']}" if "name" in study else folder.resolve().name
@@ -99,7 +98,8 @@ def build(folder: Path, name: str, against: str | None = None, drafts: bool = Fa
         f"# {title}\n",
         _draft(every),
         f"{study['about']}\n" if study.get("about") else "",
-        ("After the last budget of training examples: " if last else "") + headline(last or rows, _ablations(rows)),
+        ("After each row's last budget of training examples: " if last else "")
+        + headline(last or rows, _ablations(rows)),
         *(curves_table(group).markdown() for group in learning),
         "" if learning else summary_table(rows).markdown(),
         _figure(drawings, f"{name}.png"),
