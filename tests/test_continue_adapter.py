@@ -11,12 +11,7 @@ from ruplar.config import load_recipe
 from ruplar.errors import UserError
 from ruplar.model.exported import export_model
 from ruplar.model.lora import START, unadapted
-from ruplar.model.store import (
-    Model,
-    load_model,
-    read_metadata,
-    save_model,
-)
+from ruplar.model.store import Model, load_model, read_metadata, save_model
 
 ON = LORA.model_copy(update={"continue_adapter": True})
 TEXT = "the 216 apples and 7 more: how many of 1234?"

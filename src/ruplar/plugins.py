@@ -8,6 +8,7 @@ import ast
 import importlib
 import importlib.util
 import pkgutil
+import traceback
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,7 +18,8 @@ from ruplar.errors import UserError, unknown
 CLASSES = {"domains": "Domain", "priors": "Prior", "spans": "Spans", "methods": "Method"}
 """Kind → the class that each of its files defines."""
 
-METHODS = {"domains": ("EXAMPLE", "split", "symbols", "result", "check", "unchecked", "extract", "same")}
+_DOMAIN = ("EXAMPLE", "split", "symbols", "result", "check", "unchecked", "extract", "same")
+METHODS = {"domains": _DOMAIN, "priors": ("build",), "spans": ("cut",)}
 """Kind → members its class must have; checked when the plug-in is loaded."""
 
 
@@ -38,7 +40,13 @@ def load(kind: str, name: str) -> ModuleType:
         try:
             module = importlib.import_module(name)
         except ModuleNotFoundError as error:
-            raise UserError(f"{kind}: cannot import '{name}': {error}. Is its folder on PYTHONPATH?") from error
+            way = f"Put the folder that contains {name.partition('.')[0]} on the path: PYTHONPATH=FOLDER ruplar …"
+            raise UserError(f"{kind.removesuffix('s')} '{name}': cannot be imported: {error}. {way}") from error
+        except Exception as error:
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            at: Any = error if isinstance(error, SyntaxError) else frame
+            said = f"{type(error).__name__} in {at.filename}:{at.lineno}: {error}"
+            raise UserError(f"{kind.removesuffix('s')} '{name}': {said}") from error
     elif name in names(kind):
         module = importlib.import_module(f"ruplar.{kind}.{name}")
     else:
@@ -55,4 +63,7 @@ def load(kind: str, name: str) -> ModuleType:
 def make(kind: str, name: str, settings: dict[str, Any] | None = None) -> Any:
     """Return an instance of the plug-in with validated settings: `make("priors", "mixture", {"operand_share": 0.2})`."""
     module = load(kind, name)
-    return getattr(module, CLASSES[kind])(module.Config(**(settings or {})))
+    made = getattr(module, CLASSES[kind])(module.Config(**(settings or {})))
+    if kind == "priors" and not hasattr(made, "dynamic"):
+        raise UserError(f"prior '{name}': its class has no `dynamic: bool`; see docs/extending.md.")
+    return made

@@ -126,5 +126,5 @@ def test_the_benchmark_of_the_page_is_evaluated_by_its_name_and_not_trained_on(b
 
 
 def test_a_file_that_is_not_on_the_path_is_named():
-    with pytest.raises(UserError, match="cannot import 'extras.missing'.*PYTHONPATH"):
+    with pytest.raises(UserError, match="'extras.missing': cannot be imported.*PYTHONPATH"):
         plugins.load("priors", "extras.missing")

@@ -6,11 +6,19 @@ from cases import cases
 from ruplar.errors import UserError
 from ruplar.evaluate.record import differences, read_record
 from ruplar.experiments.plan import load_study, plan, studies
-from ruplar.experiments.storage import Places
+from ruplar.experiments.storage import Places, recorded, status
 from ruplar.experiments.tries import picks_of
 from ruplar.report import paper
 
 ROWS = {"No-CoT": "embedded-no_cot", "Mix": {"recipe": "embedded-ruplar", "set": {"prior.operand_share": 0.3}}}
+
+
+@pytest.mark.parametrize("name", sorted(studies()))
+def test_a_cell_of_a_published_study_with_a_record_is_done(name, tmp_path):
+    study, places = load_study(name), Places(Path(__file__).parents[2] / "results" / name, tmp_path)
+    cells = plan(study, check_files=False, check_init=False, picks=picks_of(study, places))
+    found = [status(cell, places, study) for cell in cells if recorded(cell, places)]
+    assert found and set(found) == {"done"}
 
 
 def test_every_row_has_a_cell_for_every_seed_and_seeds_come_whole(make_study):

@@ -73,10 +73,7 @@ def test_a_missing_path_is_not_looked_up_on_the_hub(name, monkeypatch, tmp_path)
 
 @pytest.mark.parametrize(
     ("name", "text", "said"),
-    [
-        ("config.json", "{}", "has no tokenizer"),
-        ("tokenizer.json", "{ not json", "cannot be read"),
-    ],
+    [("config.json", "{}", "has no tokenizer"), ("tokenizer.json", "{ not json", "cannot be read")],
 )
 def test_a_folder_that_holds_no_known_tokenizer_is_refused(tmp_path, name, text, said):
     (tmp_path / name).write_text(text)

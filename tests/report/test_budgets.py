@@ -32,10 +32,9 @@ def rows():
 def test_a_curve_is_one_method_at_several_budgets_in_examples(rows):
     [group] = curves(rows)
     found = {curve.method: [(seen, row.accuracy) for seen, row in curve.points.items()] for curve in group}
-    assert found == {
-        "Slow": [(204_800, 40.0), (819_200, 60.0)],
-        "Done": [(204_800, 90.0), (819_200, 91.0)],
-    }, "tries, single budgets and the selection set are no curves"
+    assert found == {"Slow": [(204_800, 40.0), (819_200, 60.0)], "Done": [(204_800, 90.0), (819_200, 91.0)]}, (
+        "tries, single budgets and the selection set are no curves"
+    )
 
 
 def test_a_curve_has_points_of_one_study_and_backbone(rows):

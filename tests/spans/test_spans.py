@@ -26,10 +26,7 @@ def test_step_is_one_span_with_its_result():
 
 
 def test_result_split_cuts_at_the_last_equals_sign_without_a_result():
-    assert cut("result_split", "20 * 1.20 = 24") == [
-        Span("20 * 1.20", ("20", "*", "1.20")),
-        Span("= 24", ("=", "24")),
-    ]
+    assert cut("result_split", "20 * 1.20 = 24") == [Span("20 * 1.20", ("20", "*", "1.20")), Span("= 24", ("=", "24"))]
     assert written(cut("result_split", "3+4=7=-7")) == ["3 + 4 = 7", "= -7"]
 
 
@@ -148,10 +145,7 @@ def test_plan_may_leave_all_but_the_first_symbols_to_the_forward_that_computes()
 
 def test_plan_goes_on_over_steps_that_say_nothing_or_state_no_result():
     assert plan("39+47=86", "", "86-20=66")[1:] == [[], [Span("86-20=", ("86", "-", "20"), ("86",))]]
-    assert plan("3+4", "7*2=14") == [
-        [Span("3+4", ("3", "+", "4"), ("3",))],
-        [Span("7*2=", ("7", "*", "2"), ("7",))],
-    ]
+    assert plan("3+4", "7*2=14") == [[Span("3+4", ("3", "+", "4"), ("3",))], [Span("7*2=", ("7", "*", "2"), ("7",))]]
     assert plan() == []
 
 

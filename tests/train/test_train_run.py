@@ -87,8 +87,8 @@ def test_an_existing_run_is_not_overwritten_and_resuming_with_a_changed_recipe_w
     (tmp_path / "metrics.jsonl").touch()  # left by a run that failed before its first step
     train(config(max_steps=2, **SAVING), output=tmp_path)
     (tmp_path / "short" / "model").mkdir(parents=True)  # of a run too short for a log line
-    for begun in tmp_path, tmp_path / "short":
-        with pytest.raises(UserError, match="contains a run already. Add --resume .* as it is finished"):
+    for begun, way in ((tmp_path, "Add --resume .* more steps"), (tmp_path / "short", "Choose another folder")):
+        with pytest.raises(UserError, match=f"contains a run already. It is finished. {way}"):
             train(config(max_steps=2, **SAVING), output=begun)
     with caplog.at_level(logging.WARNING):
         train(config(max_steps=2, **SAVING), output=tmp_path, resume=True)

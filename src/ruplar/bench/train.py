@@ -53,9 +53,7 @@ class TrainOptions:
     checkpoint: bool = False  # gradient checkpointing
     graph: bool = False  # replay the layers as CUDA graphs, as `speed.graph` does
     liger: bool = False  # Liger's kernels, as `training.use_liger_kernel` does
-    published: bool = (
-        True  # also measure the published procedure, whose dense priors take long to build for large batches
-    )
+    published: bool = True  # also measure the published procedure, whose dense priors take long to build
     latents: int = 3  # latents per sequence
     answer: int = 10  # answer tokens per sequence
 
@@ -120,7 +118,6 @@ class _Found:
 
 Step = Callable[[], Tensor]
 Maker = Callable[[Backbone, list[list[Item]], TrainOptions], list[Step]]
-"""Backbone, batches of items, options → the loss of each batch."""
 
 
 def _measure_dense(

@@ -81,8 +81,9 @@ def study(
     overrides = overrides or []
 
     def planned() -> Job:
-        runs = not (show_plan or final)
-        return _planned(name, overrides, only, seeds, (output, work), runs)
+        return _planned(
+            name, overrides, only, seeds, (output, work), runs=not (show_plan or final), checks=not show_plan
+        )
 
     plan = planned()
     if show_plan:
@@ -128,8 +129,9 @@ def _planned(
     seeds: str | None,
     folders: tuple[Path | None, Path | None],
     runs: bool,
+    checks: bool,
 ) -> Job:
-    """Return a study with the cells to run; where it `runs`, the choices among tries that are over are put on record."""
+    """Plan a study; where it `runs`, choices among tries are put on record. `checks`: missing files are an error."""
     from ruplar.experiments.job import Job
     from ruplar.experiments.plan import find_study, load_study, plan
     from ruplar.experiments.storage import Places
@@ -141,7 +143,8 @@ def _planned(
         for given, usual in zip(folders, ("results", "runs"), strict=True)
     )
     places = Places(results, work)
-    cells = plan(chosen, overrides, find_study(name).parent, picks=picks_of(chosen, places, write=runs))
+    picks, look = picks_of(chosen, places, write=runs), {"check_files": checks, "check_init": checks}
+    cells = plan(chosen, overrides, find_study(name).parent, picks=picks, **look)
     return Job(chosen, tuple(cells), tuple(_picked(cells, only or "*")), places)
 
 

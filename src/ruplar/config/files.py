@@ -36,6 +36,8 @@ class YamlFiles:
         for folder in (self.folder, beside):
             if folder is not None and os.path.isfile(folder / f"{name}.yaml"):
                 return folder / f"{name}.yaml"
+        if os.path.isfile(name):
+            raise UserError(f"'{name}' is no {self.kind}. For data: `ruplar train embedded-live data.train={name}`.")
         known = unknown(self.kind, name, self.names())
         raise UserError(f"{known} For your own {self.kind}, pass its path, FILE.yaml.")
 

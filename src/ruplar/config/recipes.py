@@ -41,5 +41,7 @@ def from_dict(data: Mapping[str, Any], where: str = "the saved config") -> RunCo
 
 def _mark(problem: str, overrides: Sequence[str]) -> str:
     place = problem.split(":", 1)[0]
-    given = next((o for o in reversed(overrides) if o.split("=")[0].strip() == place), None)
+    keys = {o.split("=")[0].strip(): o for o in overrides}  # the last one of a key counts
+    inner = (o for key, o in keys.items() if key.startswith(f"{place}.") and f"'{key.rpartition('.')[2]}'" in problem)
+    given = next(inner, keys.get(place))
     return f"{problem} (given as {given})" if given else problem

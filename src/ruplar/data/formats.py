@@ -72,7 +72,8 @@ def detect(row: Row, where: str) -> str:
     closest = f" The closest is {near}; it also needs {lacking}." if FORMATS[near].needs & row.fields.keys() else ""
     shapes = "; ".join(f"{name}: {', '.join(sorted(f.needs))}" for name, f in FORMATS.items())
     columns = ", ".join(row.fields) or "none"
-    raise UserError(f"{where}: columns {columns} match no format.{closest} Formats and their columns: {shapes}.")
+    way = "Rename your columns, or convert the file: `ruplar data convert FILE OUT --question COLUMN --answer COLUMN`."
+    raise UserError(f"{where}: columns {columns} match no format.{closest} {way} Formats and their columns: {shapes}.")
 
 
 def _steps(chain: str, domain: Domain) -> tuple[str, ...]:

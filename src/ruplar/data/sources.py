@@ -144,7 +144,7 @@ class SourceConfig(Settings):
     def name(self) -> str:
         """The name of the source in tables; a file's is its path."""
         if self.is_generated:
-            for some in (SHORT, SITUATIONS):
+            for some in (HELD_OUT, SHORT, SITUATIONS):
                 if self.families and self.families == group(some):
                     return f"{self.source}:{some}"
             return self.source + (":" + "+".join(self.families) if self.families else "")

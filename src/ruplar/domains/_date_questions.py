@@ -26,13 +26,7 @@ _WHEN: tuple[tuple[str, int], ...] = (
     (rf"{_N}(?: from today| from now| later| after today)", 1),
     (rf"in {_N}", 1),
 )
-_DAYS = {
-    "today": 0,
-    "tomorrow": 1,
-    "yesterday": -1,
-    "the day before yesterday": -2,
-    "the day after tomorrow": 2,
-}
+_DAYS = {"today": 0, "tomorrow": 1, "yesterday": -1, "the day before yesterday": -2, "the day after tomorrow": 2}
 
 
 @dataclass(frozen=True, slots=True)

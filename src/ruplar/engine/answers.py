@@ -39,7 +39,8 @@ def _latents(backbone: Backbone, rows: Sequence[Generation]) -> Iterator[tuple[L
 
 def _answer(backbone: Backbone, row: Generation, latents: tuple[Latent, ...]) -> Answer:
     tokenizer = backbone.tokenizer
-    ids = row.answer_ids[:-1] if row.ended else row.answer_ids
+    markers = (backbone.think_id, backbone.end_think_id)  # an undertrained model may write them into its answer
+    ids = [i for i in (row.answer_ids[:-1] if row.ended else row.answer_ids) if i not in markers]
     return Answer(
         text=tokenizer.decode(ids),
         thought=tokenizer.decode(row.thought_ids) if row.thought_ids else "",

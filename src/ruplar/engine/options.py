@@ -27,6 +27,5 @@ class Request:
     prompt: Prompt
     decoding: Decoding
     key: Key = 0  # name of its random stream
-    # called by the engine's thread with the progress; of stored latents it gets only the new ones. It must not raise
-    # and must return quickly
+    # called by the engine's thread with the progress and the new latents; it must not raise, and return quickly
     listen: Callable[[Generation], None] | None = None

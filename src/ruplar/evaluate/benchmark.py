@@ -84,8 +84,7 @@ def evaluate(
         batch_size: Answers per batch.
         lenient: Grade by the published code's rule; the result says so.
         latency_questions: Also time this many of the first questions at batch size 1, for `ms_batch1`; above 0, and always on
-            a GPU, a batch is answered before anything is timed. Above 0, passes of less than a second are repeated for a
-            second, and `ms_per_question` is of the median one.
+            a GPU, a batch is answered first. Above 0, short passes are repeated for a second; the median counts.
         data_dir: Folder with the files of known benchmarks.
         skip_bad: Skip and count rows that cannot be read instead of stopping; such a result enters no table.
         on_progress: See `Progress`.

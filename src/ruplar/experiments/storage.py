@@ -161,7 +161,7 @@ def write_study(study: Study, cells: Sequence[Cell], places: Places, frozen: Map
     about = {
         "name": study.name,
         "about": study.about,
-        "seeds": list(study.seeds),
+        "seeds": sorted({*study_of(places.results).get("seeds", ()), *study.seeds}),  # `--seeds` runs some of them
         "on": [source.name for source in study.on],
         "test": [source.name for source in study.test],
         "frozen": study_of(places.results).get("frozen") or frozen,

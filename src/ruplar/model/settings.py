@@ -27,14 +27,12 @@ class LoraSettings(Settings):
     )
     embedding: bool = Field(False, description="Adapt the input embedding too, as the paper does.")
     words: tuple[Name, ...] = Field(
-        (),
-        description="Words (one token each) whose embedding rows are trained too, for vocabulary new to the model.",
+        (), description="Words (one token each) whose embedding rows are trained too, for vocabulary new to the model."
     )
 
     # differs from the paper: D67. There the second run trains a new adapter on the first run's merged weights
     continue_adapter: bool = Field(
-        False,
-        description="Train the adapter of init further, instead of a new one on the merged weights of init.",
+        False, description="Train the adapter of init further, instead of a new one on the merged weights of init."
     )
 
     @model_validator(mode="after")

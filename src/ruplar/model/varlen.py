@@ -40,12 +40,7 @@ def segment_arguments(segments: Tensor, longest: int) -> dict[str, Any]:
     `segments` [sequences + 1] int32 are the start of each sequence and the end of the last; `longest` is at least the
     length of the longest sequence.
     """
-    return {
-        "cu_seq_lens_q": segments,
-        "cu_seq_lens_k": segments,
-        "max_length_q": longest,
-        "max_length_k": longest,
-    }
+    return {"cu_seq_lens_q": segments, "cu_seq_lens_k": segments, "max_length_q": longest, "max_length_k": longest}
 
 
 def varlen_attention(

@@ -42,12 +42,7 @@ _PRONOUNS = {"she": "he", "her": "his"}
 
 
 def generate(
-    count: int,
-    seed: int,
-    *,
-    steps: tuple[int, int] = (1, _MOST_STEPS),
-    start: int = 0,
-    split: Split | None = None,
+    count: int, seed: int, *, steps: tuple[int, int] = (1, _MOST_STEPS), start: int = 0, split: Split | None = None
 ) -> Iterator[Example]:
     """Write `count` problems, from the `start`-th on."""
     if not 1 <= steps[0] <= steps[1] or steps[0] > _MOST_STEPS:

@@ -207,8 +207,8 @@ def examples_of(
         except BadRow as bad:
             problems.append(f"{name}[{number}]: {bad.detail}.")
     if problems:
-        more = [f"… and {len(problems) - _SHOWN:,} more rows."] if len(problems) > _SHOWN else []
-        raise UserError(*problems[:_SHOWN], *more, where=name)
+        cut = f"the first of {len(problems):,} bad rows of " if len(problems) > _SHOWN else ""
+        raise UserError(*problems[:_SHOWN], where=cut + name)
     if not len(examples):
         raise UserError(f"{name}: has no rows.")
     return examples.done()

@@ -38,11 +38,11 @@ def find_checkpoint(output: Path, resume: bool) -> Path | None:
     begun = (output / METRICS).is_file() and (output / METRICS).stat().st_size
     finished = (output / MODEL).exists()
     if begun or finished or any(output.glob("checkpoint-*")):
-        longer = f" and, as it is finished ({output / MODEL}), more steps or epochs" if finished else ""
-        raise UserError(
-            f"{output}: contains a run already. Add --resume (Python: resume=True){longer}; or choose another folder, or "
-            "remove this one."
-        )
+        way = "Add --resume (Python: resume=True); or choose"
+        if finished:
+            kept = "Add --resume (Python: resume=True) and more steps or epochs, or choose"
+            way = f"It is finished. {kept if checkpoint.latest(output) else 'Choose'}"
+        raise UserError(f"{output}: contains a run already. {way} another folder, or remove this one.")
     return None
 
 
