@@ -169,5 +169,5 @@ def _summary(report: AugmentReport, output: Path, count: int, per_chain: int) ->
             f"  fewer than the {count:,} requested: {report.short:,} chains are exhausted, the others reached {per_chain} (--per-chain)"
         )
     for reason, number in report.left_out.most_common():
-        lines.append(f"  {number:,} chains dropped: {reason} (first: {report.first[reason]})")
+        lines.append(f"  {number:,} dropped: {reason} (first: {report.first[reason]})")
     return "\n".join(lines)
