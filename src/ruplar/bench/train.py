@@ -128,8 +128,7 @@ def _measure_dense(
         return _measure(_published_step, shape, device, precision, options, repeats)
     except torch.OutOfMemoryError:
         pass
-    # outside the handler, whose traceback references the allocated tensors
-    gc.collect()
+    gc.collect()  # outside the handler, whose traceback references the allocated tensors
     torch.cuda.empty_cache()
     return None
 

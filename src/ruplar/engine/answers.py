@@ -37,12 +37,16 @@ def _latents(backbone: Backbone, rows: Sequence[Generation]) -> Iterator[tuple[L
         yield from (tuple(islice(found, row.latent_count)) for row in some)
 
 
+def text_ids(backbone: Backbone, row: Generation) -> list[int]:
+    """Return the answer's tokens without the end token and without markers, which an undertrained model may repeat."""
+    ids = row.answer_ids[:-1] if row.ended else row.answer_ids
+    return [i for i in ids if i not in (backbone.think_id, backbone.end_think_id)]
+
+
 def _answer(backbone: Backbone, row: Generation, latents: tuple[Latent, ...]) -> Answer:
     tokenizer = backbone.tokenizer
-    markers = (backbone.think_id, backbone.end_think_id)  # an undertrained model may write them into its answer
-    ids = [i for i in (row.answer_ids[:-1] if row.ended else row.answer_ids) if i not in markers]
     return Answer(
-        text=tokenizer.decode(ids),
+        text=tokenizer.decode(text_ids(backbone, row)),
         thought=tokenizer.decode(row.thought_ids) if row.thought_ids else "",
         latents=latents,
         latent_count=row.latent_count,

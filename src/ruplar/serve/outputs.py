@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from ruplar.engine.answers import text_ids
 from ruplar.engine.reference import Generation
 from ruplar.model.store import Model
 from ruplar.types import Latent
@@ -85,9 +86,7 @@ class SampleOutput:
         if self.include_reasoning:
             delta.latents = self._new_latents(row)
             delta.thought = self.thought.update(row.thought_ids, final or bool(row.answer_ids))
-        # the end token, always last, has no text
-        ids = row.answer_ids[:-1] if row.ended else row.answer_ids
-        delta.text = self.answer.update(ids, final)
+        delta.text = self.answer.update(text_ids(self.model.backbone, row), final)
         if self.answer.stopped:
             delta.finish = "stop"
         elif final:

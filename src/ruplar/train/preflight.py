@@ -38,10 +38,9 @@ def find_checkpoint(output: Path, resume: bool) -> Path | None:
     begun = (output / METRICS).is_file() and (output / METRICS).stat().st_size
     finished = (output / MODEL).exists()
     if begun or finished or any(output.glob("checkpoint-*")):
-        way = "Add --resume (Python: resume=True); or choose"
-        if finished:
-            kept = "Add --resume (Python: resume=True) and more steps or epochs, or choose"
-            way = f"It is finished. {kept if checkpoint.latest(output) else 'Choose'}"
+        resumed = "Add --resume (Python: resume=True)"
+        again = f"{resumed} and more steps or epochs, or choose" if checkpoint.latest(output) else "Choose"
+        way = f"It is finished. {again}" if finished else f"{resumed}; or choose"
         raise UserError(f"{output}: contains a run already. {way} another folder, or remove this one.")
     return None
 
