@@ -42,9 +42,26 @@ def test_every_benchmark_counts_a_quarter_whatever_its_size(tmp_path):
     soft, text = averages(study(tmp_path))
     assert (text.accuracy, text.latents, soft.accuracy, soft.seeds) == (40.0, 2.5, 30.0, (1,))
     line, reference = summary_table(study(tmp_path)).lines
-    assert line[0] == "soft" and line[6].startswith("30.0 ±") and (line[7], reference[7]) == ("75.0", "–")
-    assert line[-2:] == ("2.50", "7.0"), "(1 + 2 + 3 + 4) / 4 soft tokens"
-    assert [table.names[-4:-2] for table in tables(study(tmp_path), tests=False)][1] == ("macro-average", "% of text")
+    assert line[0] == "soft" and line[6].startswith("30.0 ±") and reference[6].startswith("40.0 ±")
+    assert line[-2:] == ("1.00", "7.0"), "of the first set"
+    assert tables(study(tmp_path), tests=False)[1].names[-3] == "macro-average"
+
+
+def test_the_percent_of_cot_is_of_the_first_set_and_of_the_rows_own_reference(tmp_path):
+    for label, percent in (("text", 40), ("text twice", 50), ("soft", 20), ("soft twice", 30)):
+        write(tmp_path, label, shares(percent, 10, 30, 80))
+        for file in tmp_path.glob(f"{label}-seed1/run.json"):
+            about = json.loads(file.read_text())
+            about["config"] = {"method": {"name": "cot" if "text" in label else "ruplar"}}
+            file.write_text(json.dumps(about))
+    table = summary_table(study(tmp_path))
+    assert table.names[1:5] == ("seeds", "GSM8K", "% of CoT", "GSM-Hard")
+    found = {line[0]: line[3] for line in table.lines}
+    assert found == {"soft": "50.0", "soft twice": "75.0", "text": "–", "text twice": "125.0"}
+    plan = json.loads((tmp_path / "study.json").read_text())
+    plan["rows"] = {"soft_twice": {"label": "soft twice", "reference": "text twice"}}
+    (tmp_path / "study.json").write_text(json.dumps(plan))
+    assert {line[0]: line[3] for line in summary_table(collect(tmp_path)).lines} == found | {"soft twice": "60.0"}
 
 
 @pytest.mark.parametrize("name", ["valid", "gsm8k-dev", "short-dev", "gsm8k-aug-valid"])
@@ -55,8 +72,8 @@ def test_selection_sets_enter_neither_columns_nor_costs(tmp_path, name):
     about["benchmarks"].append(about["benchmarks"][0] | {"name": name, "latents": 100.0})
     file.write_text(json.dumps(about))
     table = summary_table(study(tmp_path))
-    assert name not in table.names and table.lines[0][-2] == "2.50"
-    assert "means over the sets of the macro-average" in table.note
+    assert name not in table.names and table.lines[0][-2] == "1.00"
+    assert "on GSM8K, as are the forward passes" in table.note
     [selected] = [line for line in tables(study(tmp_path), tests=False)[0].lines if f"{name} (selection)" in line]
     assert "100.00" in selected
 

@@ -150,7 +150,7 @@ def test_tables_of_committed_studies_fit_a_page(study):
     if study == "smollm2":
         assert (
             heads[0]
-            == "| method | seeds | GSM8K | GSM-Hard | SVAMP | MultiArith | macro-average | % of CoT | #L | forward passes |"
+            == "| method | seeds | GSM8K | % of CoT | GSM-Hard | SVAMP | MultiArith | macro-average | #L | forward passes |"
         )
         assert "**Latent ablation**" in text
     if study == "efficiency":

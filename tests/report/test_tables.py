@@ -117,4 +117,11 @@ def test_the_share_of_the_reference_has_an_interval_paired_by_question(tmp_path)
     assert found["same"] == "100.0 [100.0, 100.0]", "the same answers have the same accuracy on any questions"
     # a - b / 2 is 1/2 on 40 questions, -1/2 on 40 and 0 on 20: sd sqrt(0.2), over 0.8 and sqrt(100): 1.96 * 0.0559 = 0.11
     share, low, high = (float(word.strip("[],")) for word in found["half"].split())
+    of_half = {"rows": {"same": {"label": "same", "of": None, "reference": "half"}}, "reference": "text"}
+    (tmp_path / "study.json").write_text(json.dumps(of_half))
+    own = {one.title: one for one in tables(collect(tmp_path))}
+    same, half = own["Percent of the reference, by set"].lines
+    assert half == ("half", "text", found["half"]) and same[:2] == ("same", "half") and same[2].startswith("200.0 [")
+    tested = own["Paired tests against each row's reference"]
+    assert [line[:2] for line in tested.lines] == [("same", "half"), ("half", "text")]
     assert share == 50.0 and (low, high) == (pytest.approx(39.0, abs=0.7), pytest.approx(61.0, abs=0.7))

@@ -176,9 +176,10 @@ def write_study(study: Study, cells: Sequence[Cell], places: Places, frozen: Map
 
 
 def _row(study: Study, label: str, cell: Cell | None) -> dict[str, Any]:
-    if cell is not None:
-        return {"label": label, "set": list(cell.overrides[:-1]), "of": cell.of, "mean": len(cell.soup)}
     row = study.rows.get(label)
+    about = {"label": label, **({"reference": row.reference} if row and row.reference else {})}
+    if cell is not None:
+        return {**about, "set": list(cell.overrides[:-1]), "of": cell.of, "mean": len(cell.soup)}
     if row is None or row.soup_of is None:
         return {}
-    return {"label": label, "set": [], "of": row.soup_of, "mean": row.size or len(study.seeds)}
+    return {**about, "set": [], "of": row.soup_of, "mean": row.size or len(study.seeds)}

@@ -53,6 +53,9 @@ class RowSettings(Settings):
         None, ge=2, description="With soup_of, seeds per soup: the first ones, the next ones, …; null: all seeds."
     )
     set: dict[str, Any] = Field({}, description="Dotted settings of this row.")
+    reference: str | None = Field(
+        None, description="The row that is 100 % for this one: the written chain trained alike; null: the study's."
+    )
     grid: dict[str, list[Any]] = Field({}, description="Dotted setting → values; the row once for each combination.")
     tries: tuple[dict[str, Any], ...] = Field(
         (),
@@ -110,7 +113,7 @@ class Study(Settings):
     readable: int = Field(
         100, ge=0, description="Samples of each benchmark that are stored with their decoded latents (the first ones)."
     )
-    reference: str | None = Field(None, description="The row to test the others against, besides the best.")
+    reference: str | None = Field(None, description="The row to compare the others with; a row may name its own.")
     printed: dict[str, str] = Field({}, description="Label → the paper's name for it, if it differs.")
     not_run: dict[str, str] = Field({}, description="Label → the paper's name of a row that was not run here.")
 
@@ -123,8 +126,9 @@ class Study(Settings):
         for label, row in self.rows.items():
             wrong += _row_problems(label, row, self)
         wrong += _label_problems(self)
-        if self.reference is not None and self.reference not in self.rows:
-            wrong.append(unknown("row", self.reference, self.rows).rstrip("."))
+        for name in (self.reference, *(row.reference for row in self.rows.values())):
+            if name is not None and name not in self.rows:
+                wrong.append(unknown("row", name, self.rows).rstrip("."))
         if wrong:
             raise ValueError("; ".join(wrong))
         return self

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from ruplar.evaluate.samples import read_steps
 from ruplar.report import paper
 from ruplar.report.paired import marks, ratio
-from ruplar.report.rows import Row, apart, place_of
+from ruplar.report.rows import Labels, Row, apart, place_of
 from ruplar.report.sets import on_test_sets
 from ruplar.report.table import NONE, Table
 
@@ -13,35 +13,36 @@ MOST = 8
 """Questions with more reference steps are counted with these."""
 
 
-def shares_table(rows: Sequence[Row], references: Mapping[str, str]) -> Table:
-    """One line per method and one column per set: percent of the accuracy of the study's reference, with its interval.
+def shares_table(rows: Sequence[Row], references: Mapping[str, Labels]) -> Table:
+    """One line per method and one column per set: percent of the accuracy of its reference, with its interval.
 
     Args:
         rows: Of one study or several; selection sets are left out where there are others.
-        references: Study → the row that is 100 %.
+        references: Study → method → the row that is 100 %.
     """
     tested = on_test_sets(rows)
-    named = {
-        (row.study, row.backbone, row.benchmark): row for row in tested if references.get(row.study) == row.method
-    }
-    sets = _in_order({benchmark for _, _, benchmark in named})
-    place = apart(tested)
+    named = {(row.study, row.backbone, row.benchmark, row.method): row for row in tested}
+    place, sets = apart(tested), set()
     cells: dict[tuple[str, ...], dict[str, str]] = {}
     for row in tested:
-        reference = named.get((row.study, row.backbone, row.benchmark))
+        of = references.get(row.study, {}).get(row.method, "")
+        reference = named.get((row.study, row.backbone, row.benchmark, of))
         if reference is None or reference is row or not reference.accuracy:
             continue
         share, low, high = ratio(row, reference)
-        line = cells.setdefault(place_of(row, place), {})
+        line = cells.setdefault((*place_of(row, place), of), {})
         line[row.benchmark] = f"{100 * share:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
-    lines = tuple((*key, *(line.get(name, NONE) for name in sets)) for key, line in cells.items())
-    of = " or ".join(dict.fromkeys(references.values()))
+        sets.add(row.benchmark)
+    of_all = list(dict.fromkeys(of for *_, of in cells))
+    texts = len(place) + (len(of_all) > 1)
+    lines = tuple((*key[:texts], *(line.get(name, NONE) for name in _in_order(sets))) for key, line in cells.items())
     note = (
         "Accuracy over that of the reference, in percent. The 95 % confidence interval is paired by question (delta method) and "
         "covers the seeds where both rows have several."
     )
-    names = (*place, *(paper.BENCHMARKS.get(name, name) for name in sets))
-    return Table(names, lines, len(place), f"Percent of {of}, by set", note if lines else "")
+    names = (*place, "reference")[:texts] + tuple(paper.BENCHMARKS.get(name, name) for name in _in_order(sets))
+    title = f"Percent of {of_all[0] if len(of_all) == 1 else 'the reference'}, by set"
+    return Table(names, lines, texts, title, note if lines else "")
 
 
 def steps_table(rows: Sequence[Row]) -> Table | None:

@@ -15,7 +15,7 @@ import numpy as np
 from ruplar.errors import UserError, unknown
 from ruplar.evaluate.record import study_of
 from ruplar.evaluate.stats import clustered_variance, mcnemar, paired_difference, t_quantile, t_test
-from ruplar.report.rows import Row, by_benchmark, groups_of, outcomes_of
+from ruplar.report.rows import Labels, Row, by_benchmark, groups_of, outcomes_of
 
 Question = tuple[int, str]
 """Index and text."""
@@ -45,25 +45,27 @@ class Pair:
     groups: int | None = None
 
 
-def pairs(rows: Sequence[Row], against: str | None = None) -> list[Pair]:
-    """Test every row against the best of its study, backbone and benchmark, or against the named row.
+def pairs(rows: Sequence[Row], against: str | Labels | None = None) -> list[Pair]:
+    """Test every row against the best of its study, backbone and benchmark, against the named row, or against its own reference.
 
-    The best has the highest accuracy; of equals, the one with fewer forward passes.
+    The best has the highest accuracy; of equals, the one with fewer forward passes. Holm's correction is over all rows of a benchmark.
     """
-    if against is not None and against not in {row.method for row in rows}:
+    if isinstance(against, str) and against not in {row.method for row in rows}:
         raise UserError(unknown("row", against, {row.method for row in rows}))
     found = []
     for group in by_benchmark(rows):
-        named = [row for row in group if against in (None, row.method)]
-        reference = min(named, key=lambda row: (-row.accuracy, row.forwards), default=None)
-        if reference is not None:
-            found += _family(reference, [row for row in group if row is not reference])
+        named = {row.method: row for row in group}
+        best = min(group, key=lambda row: (-row.accuracy, row.forwards)).method
+        labels = against if isinstance(against, Mapping) else dict.fromkeys(named, against or best)
+        found += _family(
+            [(row, named[of]) for row in group if (of := labels.get(row.method)) in named and of != row.method]
+        )
     return found
 
 
-def _family(reference: Row, others: Sequence[Row]) -> list[Pair]:
+def _family(compared: Sequence[tuple[Row, Row]]) -> list[Pair]:
     found = []
-    for row in others:
+    for row, reference in compared:
         ours, theirs, shared, groups = _aligned(row, reference)
         d = difference(ours, theirs, shared=shared, groups=groups)
         place = row.study, row.backbone, row.benchmark, row.method, reference.method, row.n

@@ -33,6 +33,8 @@ PLACE = ("study", "method", "backbone")
 
 Key = tuple[str, str, str, str]
 """Study, method, backbone, benchmark."""
+Labels = Mapping[str, str]
+"""Method of a study → the method it is compared with."""
 
 
 @dataclass(frozen=True)
@@ -163,6 +165,19 @@ def with_how(name: str, result: BenchmarkResult, how: Sequence[str] = ()) -> str
     how = [*how, *([] if result.decoding == GREEDY else [result.decoding])]
     how += ["lenient grading"] if result.lenient else []
     return name + (f" ({', '.join(how)})" if how else "")
+
+
+def references(rows: Iterable[Row]) -> dict[str, Labels]:
+    """Find what the rows of each study are compared with: the reference that a row names, else its study's; study → labels."""
+    found: dict[str, Labels] = {}
+    for study, run in {row.study: row.runs[0] for row in rows if row.study and row.runs}.items():
+        about = study_of(run.folder.parent)
+        own = {row["label"]: row["reference"] for row in about.get("rows", {}).values() if row.get("reference")}
+        present = {row.method for row in rows if row.study == study}
+        labels = {label: own.get(label, about.get("reference")) for label in present}
+        if known := {label: of for label, of in labels.items() if of in present}:
+            found[study] = known
+    return found
 
 
 def by_benchmark(rows: Iterable[Row]) -> list[list[Row]]:

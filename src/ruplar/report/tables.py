@@ -1,15 +1,15 @@
 """Rows, pairs and printed numbers → the tables of a report; `table.py` formats them."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from ruplar.evaluate.record import TRY, BenchmarkResult, study_of
+from ruplar.evaluate.record import TRY, BenchmarkResult
 from ruplar.evaluate.stats import Interval
 from ruplar.report import paper
 from ruplar.report.breakdown import shares_table
 from ruplar.report.budgets import curves, curves_table
 from ruplar.report.marks import marked
 from ruplar.report.paired import Pair, pairs
-from ruplar.report.rows import Row, apart, method_of, place_of
+from ruplar.report.rows import Labels, Row, apart, method_of, place_of, references
 from ruplar.report.sets import ABOUT, is_selection, on_test_sets, set_label
 from ruplar.report.summaries import averages, latent_ablations
 from ruplar.report.table import NONE, Table, signed_interval
@@ -42,93 +42,83 @@ def tables(rows: Sequence[Row], *, tests: bool = True, against: str | None = Non
 
 
 def tests_tables(rows: Sequence[Row], against: str | None = None) -> list[Table]:
-    """Percent of each study's reference; paired tests against it, else against the best, and against the row `against`."""
+    """Percent of each row's reference; paired tests against it, else against the best, and against the row `against`."""
     rows = [row for row in rows if TRY not in row.method] or rows  # tries are for choosing settings
     named = references(rows)
     found = [marked(shares_table(rows, named), rows)] if named else []
     free = [row for row in rows if row.study not in named]
     found += [_tested(free)] if free else []
-    for study, reference in named.items():
-        found.append(_tested([row for row in rows if row.study == study], reference))
-    if against is not None and against not in named.values():
+    for study, labels in named.items():
+        found.append(_tested([row for row in rows if row.study == study], labels))
+    if against is not None and {against} not in [set(labels.values()) for labels in named.values()]:
         found.append(_tested(rows, against))
     return [table for table in found if table.lines]
 
 
-def _tested(rows: Sequence[Row], against: str | None = None) -> Table:
-    title = f"Paired tests against {against or 'the best of each benchmark'}"
-    return marked(pairs_table(pairs(rows, against), title), rows)
-
-
-def references(rows: Sequence[Row]) -> dict[str, str]:
-    """Find the row that each study names as its reference."""
-    found: dict[str, str] = {}
-    for study, folder in {row.study: row.runs[0].folder for row in rows if row.study and row.runs}.items():
-        named = study_of(folder.parent).get("reference")
-        if named is not None and any(row.study == study and row.method == named for row in rows):
-            found[study] = named
-    return found
+def _tested(rows: Sequence[Row], against: str | Labels | None = None) -> Table:
+    tested = pairs(rows, against)
+    named = {pair.against for pair in tested}
+    of = named.pop() if len(named) == 1 else "each row's reference"
+    title = f"Paired tests against {'the best of each benchmark' if against is None else of}"
+    return marked(pairs_table(tested, title), rows)
 
 
 def summary_table(rows: Sequence[Row]) -> Table:
-    """One line per method with its test benchmarks as columns, the macro-average last; selection sets are left out."""
+    """One line per method: its test benchmarks, with the percent of its written chain on the first one; the macro-average last."""
     tested = on_test_sets(rows)
     present = list(dict.fromkeys(row.benchmark for row in tested))
     names = [name for name in paper.FOUR if name in present] + [name for name in present if name not in paper.FOUR]
-    named = references(tested)
     means = {(one.study, one.backbone, one.method): one for one in averages(tested)}
+    shares = _shares(tested, names[0])
     place = apart(tested)
     lines: dict[tuple[str, str, str], dict[str, Row]] = {}
     for row in tested:
         lines.setdefault((row.study, row.backbone, row.method), {})[row.benchmark] = row
     made = []
     for key, cells in lines.items():
-        mean, of = means.get(key), list(cells.values())
-        averaged = [cells[name] for name in paper.FOUR] if mean else of
-        average = [NONE if mean is None else _half(mean.accuracy, mean.low, mean.high)] if means else []
-        average += [_share(mean, means.get((*key[:2], named.get(key[0], ""))))] if means and named else []
+        of, first = list(cells.values()), cells.get(names[0])
+        accuracies = [_half(cells.get(name)) for name in names]
         made.append(
             (
                 *place_of(of[0], place),
                 "/".join(sorted({str(len(row.seeds)) for row in of})),
-                *(_half(cells[n].accuracy, cells[n].low, cells[n].high) if n in cells else NONE for n in names),
-                *average,
-                f"{sum(row.latents for row in averaged) / len(averaged):.2f}",
-                f"{sum(row.forwards for row in averaged) / len(averaged):.1f}",
+                accuracies[0],
+                *([shares.get(key, NONE)] if shares else []),
+                *accuracies[1:],
+                *([_half(means.get(key))] if means else []),
+                f"{first.latents:.2f}" if first else NONE,
+                f"{first.forwards:.1f}" if first else NONE,
             )
         )
     heads = [paper.BENCHMARKS.get(name, name) for name in names]
+    costs = f" #L: soft tokens, or reasoning tokens of a written chain{f'; on {heads[0]}, as are the forward passes' if names[1:] else ''}."
+    heads[1:1] = ["% of CoT"] if shares else []
     heads += [paper.BENCHMARKS["average"]] if means else []
-    heads += [_share_name(rows, named)] if means and named else []
     counts = ", ".join(
         f"{paper.BENCHMARKS.get(n, n)} {next(r.n for r in tested if r.benchmark == n):,}" for n in names
     )
     about = "".join(f" {name}: {ABOUT[name]}." for name in names if name in ABOUT)
-    costs = " #L: soft tokens, or reasoning tokens of a written chain"
-    if len(names) > 1:
-        costs += f"; #L and forward passes are means over {'the sets of the macro-average' if means else 'these sets'}"
-    note = f"Accuracy in percent ± half its 95 % confidence interval. Questions: {counts}.{about} {INTERVALS}{costs}."
-    first = (*place, "seeds")
-    return marked(Table((*first, *heads, "#L", "forward passes"), tuple(made), len(first) - 1, note=note), tested)
+    note = f"Accuracy in percent ± half its 95 % confidence interval. Questions: {counts}.{about} {INTERVALS}{costs}"
+    heads = [*place, "seeds", *heads, "#L", "forward passes"]
+    return marked(Table(tuple(heads), tuple(made), len(place), note=note), tested)
 
 
-def _half(mean: float, low: float, high: float) -> str:
-    return f"{mean:.1f} ±{(high - low) / 2:.1f}"
+def _half(row: Row | None) -> str:
+    return NONE if row is None else f"{row.accuracy:.1f} ±{(row.high - row.low) / 2:.1f}"
 
 
-def _share(mean: Row | None, reference: Row | None) -> str:
-    """Accuracy in percent of the reference's; for the reference itself and without one, `NONE`."""
-    if mean is None or reference is None or reference is mean or not reference.accuracy:
-        return NONE
-    return f"{100 * mean.accuracy / reference.accuracy:.1f}"
-
-
-def _share_name(rows: Sequence[Row], named: Mapping[str, str]) -> str:
-    """`% of CoT` where every reference is a text chain, else `% of` the reference."""
-    of = {row.method: method_of(row) for row in rows if named.get(row.study) == row.method}
-    if of and set(of.values()) == {"cot"}:
-        return "% of CoT"
-    return f"% of {next(iter(of))}" if len(of) == 1 else "% of reference"
+def _shares(rows: Sequence[Row], benchmark: str) -> dict[tuple[str, str, str], str]:
+    """Percent of the reference's accuracy on a benchmark, by study, backbone and method; {} unless all references write their chain."""
+    labels = references(rows)
+    found = {(row.study, row.backbone, row.method): row for row in rows if row.benchmark == benchmark}
+    compared = [(row, found.get((*key[:2], labels.get(key[0], {}).get(key[2], "")))) for key, row in found.items()]
+    if any(of is not None and method_of(of) != "cot" for _, of in compared):
+        return {}
+    return {
+        (row.study, row.backbone, row.method): f"{100 * row.accuracy / of.accuracy:.1f}"
+        for row, of in compared
+        if of is not None and of is not row and of.accuracy
+    }
 
 
 def results_table(rows: Sequence[Row]) -> Table:
