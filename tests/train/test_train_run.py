@@ -111,6 +111,13 @@ def test_settings_that_cannot_work_together_are_refused(config, tmp_path, settin
     assert not (tmp_path / "run" / "model").exists()
 
 
+def test_outside_a_study_all_weights_in_bfloat16_are_trained_with_a_warning(config, tmp_path, caplog):
+    recipe = config(lora=None, max_steps=1).as_dict()
+    recipe["backbone"]["dtype"] = "bfloat16"
+    assert train(from_dict(recipe), output=tmp_path).steps == 1
+    assert "all weights are trained in bfloat16 without a float32 copy" in caplog.text
+
+
 def test_random_weights_follow_the_seed(config, tmp_path):
     recipe = config(lora=None).as_dict()
     recipe["backbone"]["weights"] = "random"
