@@ -101,8 +101,11 @@ class Learner(nn.Module):
                 weight.grad = torch.zeros_like(weight)
 
     def train(self, mode: bool = True) -> Learner:
-        """Set the mode only if it changes: the base trainer calls this at every step, for hundreds of modules."""
-        if self._set != mode:
+        """Set the mode only if it changes: the base trainer calls this at every step, for hundreds of modules.
+
+        A callback that asks the model leaves it in evaluation mode.
+        """
+        if self._set != mode or self.model.training != mode:
             super().train(mode)
             self._set = mode
         return self
