@@ -3,6 +3,7 @@
 import math
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -211,6 +212,12 @@ def test_a_table_builds_a_span_once_and_encodes_a_symbol_once(toy, vector):
     first = table.of(vector, (0, 1, 2))
     assert table.of(Span(vector.text, vector.symbols, vector.result), (5, 6, 7)) is first
     assert sorted(calls) == sorted(set(vector.symbols))
+
+
+def test_a_prior_that_draws_but_is_not_dynamic_is_the_same_for_every_seed(toy, vector):
+    draws = SimpleNamespace(dynamic=False, build=lambda span, encode, rng: sparse({5: rng.random(), 6: rng.random()}))
+    one, other = (PriorTable(draws, toy.encode, seed).of(vector).probs.tolist() for seed in (1, 2))
+    assert one == other
 
 
 def test_spans_that_read_alike_but_favour_another_result_are_told_apart(toy):
