@@ -22,12 +22,12 @@ _UNIT = re.compile(r"\\(?:text|mathrm|textbf)\s*\{[^{}]*\}|\\[a-zA-Z]+|[^\W0-9_]
 _WITH_UNIT = re.compile(
     rf"(?P<number>[+-]?\s*[$€£]?\s*-?{NUMBER})(?P<unit>(?:\s+[^\W\d_](?:[^\W\d_]|['’/²³°-])*){{1,3}})\.?"
 )
-_COUNTING = frozenset(
-    {"and", "or", "to", "of", "half", "halves", "third", "thirds", "quarter", "quarters", "dozen", "dozens", "score"}
-    | {"hundred", "hundreds", "thousand", "thousands", "million", "millions", "billion", "billions", "trillion"}
-    | {"percent", "point", "times", "x", "more", "less", "fewer", "over", "e"}
+_COUNTING = re.compile(
+    r"\b(?:and|or|to|of|half|halves|thirds?|quarters?|(?:four|fif|six|seven|eigh|nin|ten|hundred|thousand)ths?|dozens?|score|gross"
+    r"|tens?|(?:hundred|thousand|million|billion|trillion)s?|k|lakh|crore|percent(?:s|age)?|per cent|point|times|x|more|less|fewer|over"
+    r"|under|below|minus|negative|e|am|pm|noon|midnight|bce?|power|root|factorial)\b|^\s*(?:squared|cubed)\b"
 )
-"""Words after a number that are not a unit but change its value."""
+"""Words after a number that are not a unit but change its value; 49 feet squared is an area, 7 squared is 49."""
 
 
 def literal(text: str) -> Fraction | None:
@@ -79,7 +79,7 @@ def without_unit(text: str) -> str:
     The text is returned unchanged if the words change the number (`3 dozen`, `5 and a half`, `25 percent`).
     """
     found = _WITH_UNIT.fullmatch(text.strip().translate(DASHES)) if len(text) <= _LONGEST else None
-    if found is None or not _COUNTING.isdisjoint(re.findall(r"[a-z]+", found["unit"].lower())):
+    if found is None or _COUNTING.search(found["unit"].lower()):
         return text
     return found["number"].strip()
 
