@@ -31,10 +31,10 @@ OURS = {
 
 METRICS = ("accuracy", "latents", "forwards", "halting", "unreadable")
 """What validation measures."""
-_NO_TRAINING = "would train nothing. Use 1 or more"
 _UNUSABLE: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "max_steps": (lambda value: value == 0 or value < -1, _NO_TRAINING),  # -1 leaves it to the epochs
-    "num_train_epochs": (lambda value: value <= 0, _NO_TRAINING),
+    # -1 leaves it to the epochs
+    "max_steps": (lambda value: value == 0 or value < -1, "would train nothing. Use 1 or more"),
+    "num_train_epochs": (lambda value: value <= 0, "would train nothing. Use 1 or more"),
     "metric_for_best_model": (
         lambda value: value is not None and value.removeprefix("eval_") not in METRICS,
         f"is not measured on the validation questions. Use {', '.join(METRICS[:-1])} or {METRICS[-1]}",

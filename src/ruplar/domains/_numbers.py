@@ -43,6 +43,18 @@ def decimals(text: str) -> int:
     return max(0, len(mantissa.partition(".")[2]) - int(exponent or 0))
 
 
+def decimal(value: int | Fraction, places: int = 0) -> str | None:
+    """Value ≥ 0 → its exact decimal, with at least so many `places`: `24`, `0.25`, `96.00`; None if four are too few."""
+    for short in range(5):
+        scaled = value * 10**short
+        if scaled.denominator == 1:
+            digits = str(scaled.numerator).rjust(short + 1, "0")
+            at = len(digits) - short
+            rest = digits[at:].ljust(places, "0")
+            return f"{digits[:at]}.{rest}" if rest else digits
+    return None
+
+
 def number(text: str) -> Fraction | None:
     r"""An answer that is just a number → Fraction; None if it is not.
 

@@ -11,6 +11,7 @@ state that z_1 is made of would be trained to predict the constant first token o
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from os.path import commonprefix
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
@@ -58,7 +59,7 @@ class Method(base.Method):
         c, prompt = self.config, tools.prompt(self.question(example.question, context))
         answer = tools.answer(example.answer)
         # differs from the paper: D36. It drops samples whose answer starts with a sign; here the mark handles them
-        lead = _shared_prefix(answer, tools.answer("1" if example.answer[:1] != "1" else "2"))
+        lead = len(commonprefix([answer, tools.answer("1" if example.answer[:1] != "1" else "2")]))
         steps = example.steps if c.include_last_step else example.steps[:-1]
         text = tools.encode(base.chain_text(steps))
         teacher = base.text_item(prompt, [], [*text, tools.end_think_id, *answer])
@@ -97,8 +98,3 @@ def distance(student: Tensor, teacher: Tensor, rows: Tensor) -> Tensor:
     # never 0: the embedding layer is constant where all marked tokens are the same
     spread = b.flatten(1).std(1, keepdim=True).clamp_min(1e-6)
     return (loss / spread).mean(0).sum() / rows.clamp_min(1)
-
-
-def _shared_prefix(a: list[int], b: list[int]) -> int:
-    """Length of the common prefix of two answers: what is written before the answer proper."""
-    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from ruplar.data.augment.mentions import Value, whole
+from ruplar.domains._numbers import decimal
 
 _NUMBER = re.compile(r"\d+\.\d+|\d+|\.\d+")
 _OTHER = re.compile(r"[^-+*/().\d]")
@@ -105,15 +106,5 @@ def write(value: Value, like: str, places: int | None = None) -> str | None:
     had = len(like) - point - 1 if point >= 0 else 0
     if places is None:
         places = had if had and like.endswith("0") else 0
-    if isinstance(value, int):
-        return f"{value}.{'0' * places}" if places else str(value)
-    for short in range(1, 5):
-        scaled = value * 10**short
-        if scaled.denominator == 1:
-            break
-    else:
-        return None
-    digits = str(scaled.numerator).rjust(short + 1, "0")
-    text = f"{digits[:-short]}.{digits[-short:]}"
-    text += "0" * max(0, places - short)
-    return text[1:] if text.startswith("0.") and like.startswith(".") else text
+    text = decimal(value, places)
+    return text[1:] if text and text.startswith("0.") and like.startswith(".") else text
