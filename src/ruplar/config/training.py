@@ -29,8 +29,7 @@ OURS = {
 }
 """Fields a recipe may not set, and what to do instead."""
 
-METRICS = ("accuracy", "latents", "forwards", "halting", "unreadable")
-"""What validation measures."""
+METRICS = ("accuracy", "latents", "forwards", "halting", "unreadable")  # what validation measures
 _UNUSABLE: dict[str, tuple[Callable[[Any], bool], str]] = {
     # -1 leaves it to the epochs
     "max_steps": (lambda value: value == 0 or value < -1, "would train nothing. Use 1 or more"),

@@ -43,9 +43,9 @@ def decimals(text: str) -> int:
     return max(0, len(mantissa.partition(".")[2]) - int(exponent or 0))
 
 
-def decimal(value: int | Fraction, places: int = 0) -> str | None:
-    """Value ≥ 0 → its exact decimal, with at least so many `places`: `24`, `0.25`, `96.00`; None if four are too few."""
-    for short in range(5):
+def decimal(value: int | Fraction, places: int = 0, most: int = 4) -> str | None:
+    """Value ≥ 0 → its exact decimal, with at least so many `places`: `24`, `0.25`, `96.00`; None if it needs over `most`."""
+    for short in range(most + 1):
         scaled = value * 10**short
         if scaled.denominator == 1:
             digits = str(scaled.numerator).rjust(short + 1, "0")
@@ -98,9 +98,6 @@ def without_unit(text: str) -> str:
 
 def show(value: Fraction) -> str:
     """Value → text for a message: `7`, `0.35`, or `about 3.3333` if no short decimal is exact."""
-    if value.denominator == 1:
-        return str(value.numerator)
-    for places in range(1, 7):
-        if (value * 10**places).denominator == 1:
-            return f"{float(value):.{places}f}" if abs(value) < 10**9 else str(value)
+    if (text := decimal(abs(value), most=6)) is not None:
+        return f"-{text}" if value < 0 else text
     return f"about {float(value):.4f}" if abs(value) < 10**9 else f"about {int(value)}"

@@ -214,12 +214,11 @@ def _division(rng: Random, left: int, right: int) -> tuple[Value, Value]:
     if right == 1 and rng.random() < 0.06:
         return number(rng, left), pick(rng, (2, 4, 5, 8))
     low, high = (1, 9) if left == 1 else (10 ** (left - 1), 10**left - 1)
-    b = number(rng, right)
-    least, most = max(1 if left == right else 2, -(-low // b)), high // b
-    while most < least:
+    while True:
         b = number(rng, right)
         least, most = max(1 if left == right else 2, -(-low // b)), high // b
-    return b * (least + int(rng.random() * (most - least + 1))), b
+        if least <= most:
+            return b * (least + int(rng.random() * (most - least + 1))), b
 
 
 def written(value: Value) -> str:

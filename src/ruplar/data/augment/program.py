@@ -6,9 +6,11 @@ fractions.
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from operator import add, mul, sub
+from typing import Any
 
 from ruplar.data.augment.mentions import Value, whole
 from ruplar.domains._numbers import decimal
@@ -34,18 +36,10 @@ class Program:
             if isinstance(mark, int):
                 stack.append(operands[mark])
                 continue
-            right = stack.pop()
-            left = stack.pop()
-            if mark == "+":
-                stack.append(left + right)
-            elif mark == "-":
-                stack.append(left - right)
-            elif mark == "*":
-                stack.append(left * right)
-            elif not right:
+            right, left = stack.pop(), stack.pop()
+            if mark == "/" and not right:
                 return None
-            else:
-                stack.append(_over(left, right))
+            stack.append(_APPLY[mark](left, right))
         found = stack[0]
         return found if isinstance(found, int) else whole(found)
 
@@ -59,6 +53,9 @@ def _over(left: Value, right: Value) -> Value:
     if isinstance(left, int) and isinstance(right, int) and not left % right:
         return left // right
     return Fraction(left) / right
+
+
+_APPLY: dict[str, Callable[[Any, Any], Value]] = {"+": add, "-": sub, "*": mul, "/": _over}
 
 
 def parse(step: str) -> Program | None:
