@@ -10,6 +10,7 @@ from ruplar.errors import UserError, unknown
 
 SMALL = """
 name: small
+backbone: {name: embedded, dtype: float32, lora: {dropout: 0.3}}
 data: {train: {source: word-problems, count: 10, seed: 1}, valid: {source: word-problems, count: 5, seed: 2}}
 prior: {name: mixture, operand_share: 0.3}
 method: {name: ruplar, max_latents: 8}
@@ -150,12 +151,18 @@ def test_a_set_that_needs_a_package_which_is_not_installed_is_refused(small, mon
 
 def test_a_recipe_may_build_on_another(small):
     base = small()
-    child = small(
-        f"base: {base.name}\nname: child\nprior: {{name: gumbel}}\ntraining: {{max_steps: 3}}\n", "child.yaml"
-    )
+    changes = "prior: {name: gumbel}\nbackbone: {name: embedded-dates}\ntraining: {max_steps: 3}\n"
+    child = small(f"base: {base.name}\nname: child\n{changes}", "child.yaml")
     config = load_recipe(child)
     assert (config.name, config.prior.name, config.method.settings.max_latents) == ("child", "gumbel", 8)
     assert config.training == {"learning_rate": 0.0003, "eval_strategy": "no", "max_steps": 3}
+    # only a plug-in's settings go with its name
+    assert (config.backbone.name, config.backbone.dtype, config.backbone.lora.dropout) == (
+        "embedded-dates",
+        "float32",
+        0.3,
+    )
+    assert config.backbone == load_recipe(base, ["backbone.name=embedded-dates"]).backbone
     round_ = small("base: round.yaml\nname: round\n", "round.yaml")
     assert "leads back" in problems(round_)[0]
 

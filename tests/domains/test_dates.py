@@ -15,9 +15,7 @@ DOMAIN = plugins.make("domains", "dates")
 SETS = ("date-understanding-train", "date-understanding")
 
 
-@pytest.mark.parametrize(
-    "written", ["7/8/1971", "07/08/1971", "Jul 8, 1971", "July 8th, 1971", "8 Jul 1971", "8th of July, 1971", "1971-07-08"]
-)  # fmt: skip
+@pytest.mark.parametrize("written", cases(__file__, "one_day"))
 def test_one_day_written_in_seven_ways_is_the_same_answer(written):
     assert DOMAIN.same(written, "07/08/1971") and DOMAIN.same("Jul 8, 1971", written)
     assert DOMAIN.extract(rf"It is \boxed{{{written}}}.") == written
@@ -55,14 +53,11 @@ def test_wrong_steps_have_an_error_message_with_the_right_day(step, fault):
 
 def test_hours_that_are_no_whole_day_may_end_on_two_days():
     # 36 hours before a time of Jan 1: before noon that is Dec 30, after it Dec 31, and never Dec 29
-    assert DOMAIN.check("Jan 1, 2015 - 36 hours = Dec 30, 2014") is None
-    assert DOMAIN.check("Jan 1, 2015 - 36 hours = Dec 31, 2014") is None
-    assert "is Dec 30, 2014" in DOMAIN.check("Jan 1, 2015 - 36 hours = Dec 29, 2014")
+    first, second, never = (DOMAIN.check(f"Jan 1, 2015 - 36 hours = Dec {day}, 2014") for day in (30, 31, 29))
+    assert first is second is None and "is Dec 30, 2014" in never
 
 
-@pytest.mark.parametrize(
-    "step", ["a day = Jul 8, 1971", "Jul 8, 1971 = soon", "Jul 8, 1971 twice = Jul 8, 1971", "Jul 8, 1971"]
-)
+@pytest.mark.parametrize("step", cases(__file__, "unchecked"))
 def test_what_cannot_be_carried_out_is_said_to_be_unchecked(step):
     assert DOMAIN.check(step) is None and DOMAIN.unchecked(step)
 

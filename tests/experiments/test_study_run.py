@@ -87,6 +87,12 @@ def test_a_study_trains_evaluates_records_fails_where_it_must_and_resumes(make_s
     assert list(study_of(places.results)["rows"]) == ["Broken", "Mix", "Short", "Lost"]
 
 
+def test_a_cell_that_would_train_all_weights_in_bfloat16_fails(make_study, places):
+    row = {"recipe": "embedded-no_cot", "set": {"backbone.lora": None, "backbone.dtype": "bfloat16"}}
+    found, _ = run(make_study(rows={"All": row}), places)
+    assert "would bias the comparison of a study. Set backbone.dtype: float32" in found.failed["All-seed1"]
+
+
 def test_a_cell_cut_off_after_training_is_evaluated_but_not_trained_again(make_study, finished):
     places, study = finished("tiny"), make_study(rows={"No-CoT": "embedded-no_cot"}, on=FINISHED["on"])
     model = places.work / "No-CoT-seed1" / "model" / "adapter_model.safetensors"

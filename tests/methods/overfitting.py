@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import torch
+from cases import cases
 from toys import encoder_of as tools_of
 from transformers import AutoConfig, AutoModelForCausalLM
 
@@ -17,16 +18,7 @@ from ruplar.model.tokenizers import load_tokenizer
 from ruplar.problems.word_problems import generate as write_problems
 from ruplar.types import Example, SampleContext
 
-SHAPE = {
-    "hidden_size": 64,
-    "intermediate_size": 128,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 512,
-    "tie_word_embeddings": True,
-    "initializer_range": 0.05,
-}
+SHAPE = cases(__file__, "shape")
 
 
 def small_backbone() -> Backbone:

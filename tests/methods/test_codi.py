@@ -29,17 +29,18 @@ def test_student_and_teacher_have_the_same_question_and_answer_and_the_teacher_a
     tools = tools_of(backbone)
     item = plugins.make("methods", "codi", {"latents": 3}).encode(EXAMPLE, tools, SampleContext(0, 0))
     [teacher] = item.also["teacher"]
-    head, answer = [*tools.prompt(EXAMPLE.question).ids, backbone.think_id], tools.answer("14")
+    prompt, answer = list(tools.prompt(EXAMPLE.question).ids), tools.answer("14")
+    head = [*prompt, backbone.think_id]  # the student's alone
     text, close = tools.encode("<<3+4=7>>"), backbone.end_think_id
     assert item.ids == [*head, *[backbone.think_id] * 3, close, *answer]
     assert item.labels == [-100] * (len(head) + 4) + answer
     assert item.latent_at == [len(head), len(head) + 1, len(head) + 2]
-    assert teacher.ids == [*head, *text, close, *answer]
-    assert teacher.labels == [-100] * len(head) + [*text, close, *answer]
+    assert teacher.ids == [*prompt, *text, close, *answer]
+    assert teacher.labels == [-100] * len(prompt) + [*text, close, *answer]
     # the answer is the number alone, so the token before it is </think>
     assert item.ids[item.mark_at[0]] == teacher.ids[teacher.mark_at[0]] == close
     whole = plugins.make("methods", "codi", {"include_last_step": True}).encode(EXAMPLE, tools, SampleContext(0, 0))
-    assert whole.also["teacher"][0].ids == [*head, *tools.encode("<<3+4=7>> <<7*2=14>>"), close, *answer]
+    assert whole.also["teacher"][0].ids == [*prompt, *tools.encode("<<3+4=7>> <<7*2=14>>"), close, *answer]
 
 
 @pytest.mark.parametrize("answer", ["14", "-5", "1", "2.5", "21"])
@@ -72,23 +73,37 @@ def test_the_distance_is_smooth_l1_over_the_teachers_spread_in_each_layer():
     assert distance(teacher, teacher, torch.tensor(1.0)).item() == 0
 
 
-def test_the_distance_does_not_train_the_teacher(backbone, monkeypatch):
-    from ruplar.model import forward
+def test_loss_and_gradient_are_those_of_whole_sequences_one_row_at_a_time(backbone):
+    method, tools, examples = codi(backbone, latents=3), tools_of(backbone), problems(4)
+    weights, said, marked = [*backbone.model.parameters(), *method.projector.parameters()], ([], []), ([], [])
 
-    method = codi(backbone, answer_weight=0, teacher_weight=0)
-    batch, kept = batch_of(backbone, method, problems(2)), []
-    plain = forward.flat_layers
+    def read(inputs, answer, kind):
+        hidden, layers = backbone.trunk(inputs[None], None, torch.arange(len(inputs))[None], all_layers=True)
+        logits = backbone.logits(hidden[0, -1 - len(answer) : -1])
+        said[kind].append(torch.nn.functional.cross_entropy(logits, torch.tensor(answer), reduction="none"))
+        return torch.stack([layer[0] for layer in layers])
 
-    def leaf(*args):
-        hidden, layers = plain(*args)
-        kept.append(layers.detach().requires_grad_())
-        return hidden, kept[0]
-
-    monkeypatch.setattr(forward, "flat_layers", leaf)
-    method.loss(backbone, batch).total.backward()
-    assert kept[0].grad is None
-    assert method.projector.layers[1].weight.grad.abs().sum() > 0, "the student is"
-    assert kept[0].shape == (3, 2, 64), "embedding and both layers, one mark per row"
+    for example in examples:
+        prompt, answer = list(tools.prompt(example.question).ids), tools.answer(example.answer)
+        chain = tools.encode(" ".join(f"<<{step}>>" for step in example.steps[:-1]))
+        close = len(answer) + 1
+        taught = backbone.embedding(torch.tensor([*prompt, *chain, backbone.end_think_id, *answer]))
+        marked[1].append(read(taught, [*chain, backbone.end_think_id, *answer], 1)[:, -close].detach())
+        fed = backbone.embedding(torch.tensor([*prompt, backbone.think_id]))
+        for _ in range(3):
+            hidden, _ = backbone.trunk(fed[None], None, torch.arange(len(fed))[None])
+            fed = torch.cat([fed, method.projector(hidden[0, -1:])])
+        fed = torch.cat([fed, backbone.embedding(torch.tensor([backbone.end_think_id, *answer]))])
+        marked[0].append(read(fed, answer, 0)[:, -close])
+    ours, theirs = torch.stack(marked[0], 1), torch.stack(marked[1], 1)  # [layers, rows, width]
+    spread = theirs.flatten(1).std(1).clamp_min(1e-6)
+    gap = (torch.nn.functional.smooth_l1_loss(ours, theirs, reduction="none").mean((1, 2)) / spread).mean()
+    wanted = torch.cat(said[0]).mean() + torch.cat(said[1]).mean() + 20 * gap
+    found = method.loss(backbone, batch_of(backbone, method, examples)).total
+    torch.testing.assert_close(found, wanted, atol=1e-4, rtol=1e-4)
+    pairs = list(zip(*(torch.autograd.grad(total, weights) for total in (found, wanted)), strict=True))
+    assert all((a - b).norm() < 1e-3 * b.norm() + 1e-5 for a, b in pairs), "the teacher is not trained by the distance"
+    assert all(b.norm() > 0 for _, b in pairs)
 
 
 def test_each_loss_part_has_its_weight_and_totals(backbone):

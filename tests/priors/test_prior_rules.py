@@ -3,9 +3,11 @@
 import math
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from cases import cases
 
 from ruplar.domains import arithmetic
 from ruplar.model.tokenizers import load_tokenizer
@@ -13,18 +15,9 @@ from ruplar.plugins import make, names
 from ruplar.priors.base import PriorTable, ids_of, rng_of, sparse
 from ruplar.types import Span
 
+EXACT = arithmetic.Domain(arithmetic.Config())
 OPERANDS = ("20", "*", "1", ".", "=")
 
-# rule, settings, pi(24), pi(20), pi of each other operand
-TABLE = [
-    # e^(1.6) = 4.9530; 4.9530 / (4.9530 + 5) and 1 / (4.9530 + 5)
-    ("temperature", {}, 0.4976, 0.1005, 0.1005),
-    # 0.8 on the result, 0.2 / 5 on each distinct operand
-    ("mixture", {}, 0.8, 0.04, 0.04),
-    # 0.2 / 7 on each token, "20" once: the sum is 34/35, so 29/34 and 1/34
-    ("mixture", {"semantics": "published"}, 0.8529, 0.0294, 0.0294),
-    ("uniform", {"noise": False}, 1 / 6, 1 / 6, 1 / 6),
-]
 SETTINGS = (
     [(name, {}) for name in names("priors")]
     + [("mixture", {"semantics": "published"})]
@@ -43,7 +36,7 @@ def real_tokenizer(request):
     return request.getfixturevalue("llama3_tokenizer")
 
 
-@pytest.mark.parametrize(("name", "settings", "result", "repeated", "other"), TABLE)
+@pytest.mark.parametrize(("name", "settings", "result", "repeated", "other"), cases(__file__, "example"))
 @pytest.mark.parametrize("rule", ["exact", "published"])
 def test_a_real_tokenizer_and_the_real_domain_give_the_printed_numbers(
     real_tokenizer, rng, name, settings, result, repeated, other, rule
@@ -60,22 +53,6 @@ def test_a_real_tokenizer_and_the_real_domain_give_the_printed_numbers(
     assert named == pytest.approx(expected(result, repeated, other), abs=5e-5)
 
 
-# --- an operand that is also the result: 5*1=5
-
-
-@pytest.mark.parametrize(
-    ("semantics", "five", "other"),
-    [
-        ("paper", 0.8, 0.2 / 3),  # 5 is a result and no operand: three are left
-        ("published", 0.84 / 0.96, 0.04 / 0.96),  # 0.2 / 5 written once: 0.84 + 3 * 0.04 = 0.96
-    ],
-)
-def test_an_operand_that_is_also_the_result_counts_as_its_semantics_says(toy, rng, semantics, five, other):
-    span = Span("5*1=5", ("5", "*", "1", "=", "5"), ("5",))
-    named = toy.named(make("priors", "mixture", {"semantics": semantics}).build(span, toy.encode, rng))
-    assert named == pytest.approx({"5": five, "*": other, "1": other, "=": other})
-
-
 # --- a result of several pieces
 
 
@@ -87,18 +64,15 @@ def test_each_piece_of_a_long_result_has_the_results_logit(toy, rng):
     assert named["140"] == named["0"] == pytest.approx(odds / (2 * odds + 4))
 
 
-@pytest.mark.parametrize(
-    ("semantics", "five", "point"),
-    [
-        ("paper", 0.4, 0.4),
-        # 0.8/3 each written once, 0.2/7 for six ids: 1.6/3 + 1.2/7 in all
-        ("published", (0.8 / 3 + 0.2 / 7) / (1.6 / 3 + 1.2 / 7), (0.8 / 3 + 0.2 / 7) / (1.6 / 3 + 1.2 / 7)),
-    ],
-)
-def test_a_result_of_several_pieces_shares_its_mass(toy, rng, semantics, five, point):
-    span = Span("11/2=5.5", ("11", "/", "2", "=", "5.5"), ("5.5",))
-    named = toy.named(make("priors", "mixture", {"semantics": semantics}).build(span, toy.encode, rng))
-    assert (named["5"], named["."]) == pytest.approx((five, point))
+@pytest.mark.parametrize(("step", "semantics", "shares"), cases(__file__, "shares"))
+def test_a_repeated_operand_and_a_result_of_several_pieces_share_mass_as_the_semantics_says(
+    toy, rng, step, semantics, shares
+):
+    symbols = EXACT.symbols(step)
+    prior = make("priors", "mixture", {"semantics": semantics})
+    named = toy.named(prior.build(Span(step, tuple(symbols), tuple(EXACT.result(step))), toy.encode, rng))
+    over = sum(shares.get(piece, shares["others"]) for piece in named)
+    assert named == pytest.approx({piece: shares.get(piece, shares["others"]) / over for piece in named})
 
 
 def test_a_span_that_is_all_result_has_all_its_mass_there(toy, rng):
@@ -211,6 +185,12 @@ def test_a_table_builds_a_span_once_and_encodes_a_symbol_once(toy, vector):
     first = table.of(vector, (0, 1, 2))
     assert table.of(Span(vector.text, vector.symbols, vector.result), (5, 6, 7)) is first
     assert sorted(calls) == sorted(set(vector.symbols))
+
+
+def test_a_prior_that_draws_but_is_not_dynamic_is_the_same_for_every_seed(toy, vector):
+    draws = SimpleNamespace(dynamic=False, build=lambda span, encode, rng: sparse({5: rng.random(), 6: rng.random()}))
+    one, other = (PriorTable(draws, toy.encode, seed).of(vector).probs.tolist() for seed in (1, 2))
+    assert one == other
 
 
 def test_spans_that_read_alike_but_favour_another_result_are_told_apart(toy):

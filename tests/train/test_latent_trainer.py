@@ -6,6 +6,7 @@ import pytest
 from cases import cases
 
 from ruplar import LatentReasoner, LatentTrainer, TrainConfig, UserError, evaluate, load_recipe, train
+from ruplar.config.training import METRICS as MEASURED
 from ruplar.model.store import read_metadata
 from ruplar.train import METRICS
 from ruplar.train.progress import rows
@@ -46,6 +47,7 @@ def test_a_model_in_memory_trains_answers_and_loads_again(tiny, tmp_path, monkey
     [answer] = trainer.reasoner.ask(ROWS[5]["question"], return_latents=True)
     assert answer.forwards > 1
     metrics = trainer.evaluate(ROWS[:2])
+    assert set(metrics) == {f"eval_{name}" for name in MEASURED}
     assert 0 <= metrics["eval_accuracy"] <= 1 and metrics.keys() == trainer.evaluate().keys()
     saved = trainer.save_model(tmp_path / "elsewhere" / "model")
     (tmp_path / "run").rename(tmp_path / "gone")

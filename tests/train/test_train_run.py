@@ -44,12 +44,14 @@ def test_a_recipe_becomes_the_best_model_and_a_moved_run_still_knows_it(config, 
         assert result.best_step == 2 and weights(there / "model") == weights(there / "checkpoint-2")
 
 
-def test_a_resumed_run_equals_an_uninterrupted_one(config, tmp_path):
+def test_a_resumed_run_equals_an_uninterrupted_one(config, tmp_path, monkeypatch):
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     # a constant rate: the first half must not know how long the run will be
     settings = {"logging_steps": 3, "lr_scheduler_type": "constant", "prior": "gumbel", **SAVING}
     train(config(max_steps=8, **settings), output=whole)
-    train(config(max_steps=4, **settings), output=cut)
+    with monkeypatch.context() as earlier:  # a former name
+        earlier.setattr("ruplar.train.trainer._METRIC_STATE", "tally.json")
+        train(config(max_steps=4, **settings), output=cut)
     result = train(config(max_steps=8, **settings), output=cut, resume=True)
     assert result.resumed_from == cut / "checkpoint-4" and weights(cut / "model") == weights(whole / "model")
     timing = {"tokens_per_second", "memory_gb"}
@@ -57,7 +59,9 @@ def test_a_resumed_run_equals_an_uninterrupted_one(config, tmp_path):
     assert strip(cut) == strip(whole) and [row["step"] for row in strip(whole)] == [3, 6]
     again = train(config(max_steps=8, **settings), output=cut, resume=True)
     assert again.steps == 8 and weights(cut / "model") == weights(whole / "model")
-    spent = [json.loads((cut / f"checkpoint-{step}" / "tally.json").read_text())["seconds"] for step in (6, 8)]
+    spent = [
+        json.loads((cut / f"checkpoint-{step}" / "metric_accumulator.json").read_text())["seconds"] for step in (6, 8)
+    ]
     assert again.tokens == result.tokens and 0 < spent[0] < spent[1] < again.seconds  # time adds up over sessions
 
 
@@ -109,6 +113,13 @@ def test_settings_that_cannot_work_together_are_refused(config, tmp_path, settin
     with pytest.raises(UserError, match=said):
         train(from_dict({**recipe, "speed": speed}), output=tmp_path / "run")
     assert not (tmp_path / "run" / "model").exists()
+
+
+def test_outside_a_study_all_weights_in_bfloat16_are_trained_with_a_warning(config, tmp_path, caplog):
+    recipe = config(lora=None, max_steps=1).as_dict()
+    recipe["backbone"]["dtype"] = "bfloat16"
+    assert train(from_dict(recipe), output=tmp_path).steps == 1
+    assert "all weights are trained in bfloat16 without a float32 copy" in caplog.text
 
 
 def test_random_weights_follow_the_seed(config, tmp_path):

@@ -104,7 +104,7 @@ def test_nothing_is_printed(trainer, capfd):
     assert capfd.readouterr().out == ""
 
 
-def test_dropout_is_on_in_training_off_in_validation_and_on_again(trainer):
+def test_dropout_is_on_in_training_off_in_validation_or_while_a_callback_asks_and_on_again(trainer):
     made = trainer(valid=True)
     modules = list(made.learner.modules())
     made.learner.train()  # models are read in for use, so this is a change
@@ -113,4 +113,7 @@ def test_dropout_is_on_in_training_off_in_validation_and_on_again(trainer):
     made.validate = lambda *_: seen.append(any(module.training for module in modules)) or {"accuracy": 0.0}
     made.evaluate()
     assert seen == [False]
+    assert all(module.training for module in modules)
+    made.learner.backbone.model.eval()  # as a reasoner does that a callback asks
+    made.learner.train()
     assert all(module.training for module in modules)

@@ -141,13 +141,13 @@ def augment(
 
     report = AugmentReport()
     with ExitStack() as stack:
-        workers = None
+        work = None
         if ray is not None:
-            from ruplar.cluster.rows import cluster_workers
+            from ruplar.cluster.rows import cluster_work
 
-            workers = stack.enter_context(cluster_workers(ray))
-        plans = make_plans(chains.examples, report, refuse, workers)
-        problems = generate(plans, seed, report, count=count, per_chain=per_chain, large=large, workers=workers)
+            work = stack.enter_context(cluster_work(ray))
+        plans = make_plans(chains.examples, report, refuse, work)
+        problems = generate(plans, seed, report, count=count, per_chain=per_chain, large=large, work=work)
         if plans:
             write_jsonl(output, (example for _, _, example in problems))
     if as_json:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from ruplar.cluster.pool import Pool, connected
-from ruplar.data.augment.run import Drawn, Workers
+from ruplar.data.augment.run import Drawn, Work
 from ruplar.data.augment.variants import VariantPlan
 from ruplar.data.convert.prose import Prose
 from ruplar.data.convert.rules import Entry
@@ -25,13 +25,13 @@ def cluster_rules(address: str) -> Iterator[Callable[[Sequence[Prose], str], Ite
 
 
 @contextmanager
-def cluster_workers(address: str) -> Iterator[Workers]:
+def cluster_work(address: str) -> Iterator[Work]:
     """Yield what plans and draws augmented problems."""
     with connected(address) as ray, Pool(ray, _call) as pool:
-        yield ClusterWorkers(pool)
+        yield ClusterWork(pool)
 
 
-class ClusterWorkers(Workers):
+class ClusterWork(Work):
     """The expensive part of an augmentation, on a pool."""
 
     window = 100 * _AT_ONCE
@@ -61,8 +61,8 @@ def _by_rules(domain: str, rows: Sequence[Prose]) -> list[Entry]:
 
 
 def _plans(chains: Sequence[tuple[int, Example]]) -> list[VariantPlan | str]:
-    return list(Workers().plans(chains))
+    return list(Work().plans(chains))
 
 
 def _drawn(seed: int, large: float, wanted: Sequence[tuple[VariantPlan, int]]) -> list[Drawn]:
-    return list(Workers().drawn(wanted, seed, large))
+    return list(Work().drawn(wanted, seed, large))

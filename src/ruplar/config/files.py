@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ruplar.config.check import PLUGIN_SECTIONS
 from ruplar.config.text import merge, read_yaml
 from ruplar.errors import UserError, unknown
 
@@ -61,5 +62,6 @@ class YamlFiles:
         """Return a file's content merged over that of its bases; `normal` brings each to its long form first."""
         merged: dict[str, Any] = {}
         for _, data in reversed(self.with_bases(file)):
-            merged = merge(merged, normal({key: value for key, value in data.items() if key != "base"}))
+            own = normal({key: value for key, value in data.items() if key != "base"})
+            merged = merge(merged, own, PLUGIN_SECTIONS)
         return merged

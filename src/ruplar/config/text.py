@@ -70,18 +70,18 @@ def read_yaml(file: Path) -> Any:
     return parse(written, where=str(file))
 
 
-def merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+def merge(under: Mapping[str, Any], over: Mapping[str, Any], plugin_sections: Sequence[str]) -> dict[str, Any]:
     """Return `over` merged over `under`: sections merge, values and lists replace.
 
-    A section whose `name` changes (another prior, another method) starts empty: the settings below belong to the other
-    plug-in.
+    A plug-in's section whose `name` changes starts empty, also inside a study: its settings belong to the other plug-in.
     """
     merged = dict(under)
     for key, value in over.items():
         below = merged.get(key)
         if isinstance(value, Mapping) and isinstance(below, Mapping):
-            other = "name" in value and "name" in below and value["name"] != below["name"]
-            merged[key] = dict(value) if other else merge(below, value)
+            plugin = any(key == section.rpartition(".")[2] for section in plugin_sections)
+            other = plugin and "name" in value and "name" in below and value["name"] != below["name"]
+            merged[key] = dict(value) if other else merge(below, value, plugin_sections)
         else:
             merged[key] = value
     return merged

@@ -21,17 +21,25 @@ from ruplar.settings import explain
 OURS = {
     "output_dir": "the run's folder is chosen on the command line",
     "seed": "set seed: at the top of the recipe",
+    "label_smoothing_factor": "a method computes its own loss",
+    "neftune_noise_alpha": "method.input_noise adds noise to the soft tokens of the method ruplar",
     **dict.fromkeys(
         ("disable_tqdm", "label_names", "logging_nan_inf_filter", "remove_unused_columns"), "the trainer sets it"
     ),
 }
 """Fields a recipe may not set, and what to do instead."""
 
-_NO_TRAINING: dict[str, Callable[[Any], bool]] = {
-    "max_steps": lambda value: value == 0 or value < -1,  # -1 leaves it to the epochs
-    "num_train_epochs": lambda value: value <= 0,
+METRICS = ("accuracy", "latents", "forwards", "halting", "unreadable")  # what validation measures
+_UNUSABLE: dict[str, tuple[Callable[[Any], bool], str]] = {
+    # -1 leaves it to the epochs
+    "max_steps": (lambda value: value == 0 or value < -1, "would train nothing. Use 1 or more"),
+    "num_train_epochs": (lambda value: value <= 0, "would train nothing. Use 1 or more"),
+    "metric_for_best_model": (
+        lambda value: value is not None and value.removeprefix("eval_") not in METRICS,
+        f"is not measured on the validation questions. Use {', '.join(METRICS[:-1])} or {METRICS[-1]}",
+    ),
 }
-"""Values that transformers accepts but that train nothing."""
+"""Values that transformers accepts but that cannot work here."""
 
 
 def problems(section: Mapping[str, Any]) -> list[str]:
@@ -44,9 +52,9 @@ def problems(section: Mapping[str, Any]) -> list[str]:
             key = detail["loc"][0]
             said = explain({**detail, "loc": (key,)}, _fields(), prefix="training", owner=" of TrainingArguments")
             found.setdefault(str(key), said.split(" Known:")[0])  # some hundred names would hide the hint
-    for key, nothing in _NO_TRAINING.items():
-        if key in section and key not in found and nothing(section[key]):
-            found[key] = f"training.{key}: {section[key]} would train nothing. Use 1 or more."
+    for key, (unusable, why) in _UNUSABLE.items():
+        if key in section and key not in found and unusable(section[key]):
+            found[key] = f"training.{key}: {section[key]} {why}."
     return list(found.values())
 
 

@@ -66,10 +66,11 @@ def extract(text: str, is_answer: Callable[[str], bool]) -> str | None:
     r"""Return the answer in generated text as written, or None; nothing is guessed.
 
     It is the content of the last `\boxed{…}`; without a box, what follows the last `####`; without either, the whole text if
-    it is an answer. An empty or unclosed box is None.
+    it is an answer, with or without a leading `=`. An empty or unclosed box is None.
     """
     if _BOX in text:
         return boxed(text) or None
     if "####" in text:
         return after_hashes(text) or None
-    return text.strip() if is_answer(text.strip()) else None
+    bare = text.strip().removeprefix("=").strip()
+    return bare if is_answer(bare) else None

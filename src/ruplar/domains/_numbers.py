@@ -22,12 +22,12 @@ _UNIT = re.compile(r"\\(?:text|mathrm|textbf)\s*\{[^{}]*\}|\\[a-zA-Z]+|[^\W0-9_]
 _WITH_UNIT = re.compile(
     rf"(?P<number>[+-]?\s*[$€£]?\s*-?{NUMBER})(?P<unit>(?:\s+[^\W\d_](?:[^\W\d_]|['’/²³°-])*){{1,3}})\.?"
 )
-_COUNTING = frozenset(
-    {"and", "or", "to", "of", "half", "halves", "third", "thirds", "quarter", "quarters", "dozen", "dozens", "score"}
-    | {"hundred", "hundreds", "thousand", "thousands", "million", "millions", "billion", "billions", "trillion"}
-    | {"percent", "point", "times", "x", "more", "less", "fewer", "over", "e"}
+_COUNTING = re.compile(
+    r"\b(?:and|or|to|of|half|halves|thirds?|quarters?|(?:four|fif|six|seven|eigh|nin|ten|hundred|thousand)ths?|dozens?|score|gross"
+    r"|tens?|(?:hundred|thousand|million|billion|trillion)s?|k|lakh|crore|percent(?:s|age)?|per cent|point|times|x|more|less|fewer|over"
+    r"|under|below|minus|negative|e|am|pm|noon|midnight|bce?|power|root|factorial)\b|^\s*(?:squared|cubed)\b"
 )
-"""Words after a number that are not a unit but change its value."""
+"""Words after a number that are not a unit but change its value; 49 feet squared is an area, 7 squared is 49."""
 
 
 def literal(text: str) -> Fraction | None:
@@ -41,6 +41,18 @@ def decimals(text: str) -> int:
     """Digits after the point of a number as written: `3.50` → 2, `7` → 0, `2e-06` → 6."""
     mantissa, _, exponent = text.lower().partition("e")
     return max(0, len(mantissa.partition(".")[2]) - int(exponent or 0))
+
+
+def decimal(value: int | Fraction, places: int = 0, most: int = 4) -> str | None:
+    """Value ≥ 0 → its exact decimal, with at least so many `places`: `24`, `0.25`, `96.00`; None if it needs over `most`."""
+    for short in range(most + 1):
+        scaled = value * 10**short
+        if scaled.denominator == 1:
+            digits = str(scaled.numerator).rjust(short + 1, "0")
+            at = len(digits) - short
+            rest = digits[at:].ljust(places, "0")
+            return f"{digits[:at]}.{rest}" if rest else digits
+    return None
 
 
 def number(text: str) -> Fraction | None:
@@ -79,16 +91,13 @@ def without_unit(text: str) -> str:
     The text is returned unchanged if the words change the number (`3 dozen`, `5 and a half`, `25 percent`).
     """
     found = _WITH_UNIT.fullmatch(text.strip().translate(DASHES)) if len(text) <= _LONGEST else None
-    if found is None or not _COUNTING.isdisjoint(re.findall(r"[a-z]+", found["unit"].lower())):
+    if found is None or _COUNTING.search(found["unit"].lower()):
         return text
     return found["number"].strip()
 
 
 def show(value: Fraction) -> str:
     """Value → text for a message: `7`, `0.35`, or `about 3.3333` if no short decimal is exact."""
-    if value.denominator == 1:
-        return str(value.numerator)
-    for places in range(1, 7):
-        if (value * 10**places).denominator == 1:
-            return f"{float(value):.{places}f}" if abs(value) < 10**9 else str(value)
+    if (text := decimal(abs(value), most=6)) is not None:
+        return f"-{text}" if value < 0 else text
     return f"about {float(value):.4f}" if abs(value) < 10**9 else f"about {int(value)}"

@@ -113,8 +113,8 @@ class Domain:
         return _markup.extract(text, lambda answer: number(answer.removesuffix("%")) is not None)
 
     def marked(self, answer: str) -> str:
-        """Marked answer of a dataset → the same without a unit: `12 apples` → `12`; anything else is unchanged."""
-        return without_unit(answer)
+        """Marked answer of a dataset → the same without a leading `=` or a unit: `= 12 apples` → `12`; else unchanged."""
+        return without_unit(answer.removeprefix("=").lstrip())
 
     def same(self, found: str, marked: str) -> bool:
         """Return whether two answers are the same number or, if neither is a number, the same words.

@@ -1,15 +1,17 @@
 """CODI: self-distillation; one model is both the teacher, with a written chain, and the student, with latents.
 
-    teacher   P | <think> | steps but the last | </think> | answer eos      CE on everything after <think>
-    student   P | <think> | z_1 .. z_N         | </think> | answer eos      CE on the answer
-                                                        ↑ every layer's hidden state here is trained towards the teacher's
+    teacher   P |    steps but the last    | </think> | answer eos      CE on everything after P
+    student   P | <think> | z_1 .. z_N     | </think> | answer eos      CE on the answer
+                                                    ↑ every layer's hidden state here is trained towards the teacher's
 
-z_1 = g(h at <think>), z_i+1 = g(h at z_i); g is a small network that ends in a LayerNorm.
+z_1 = g(h at <think>), z_i+1 = g(h at z_i); g is a small network that ends in a LayerNorm. The teacher has no <think>: the hidden
+state that z_1 is made of would be trained to predict the constant first token of a chain.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from os.path import commonprefix
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
@@ -57,14 +59,13 @@ class Method(base.Method):
         c, prompt = self.config, tools.prompt(self.question(example.question, context))
         answer = tools.answer(example.answer)
         # differs from the paper: D36. It drops samples whose answer starts with a sign; here the mark handles them
-        lead = _shared_prefix(answer, tools.answer("1" if example.answer[:1] != "1" else "2"))
+        lead = len(commonprefix([answer, tools.answer("1" if example.answer[:1] != "1" else "2")]))
         steps = example.steps if c.include_last_step else example.steps[:-1]
         text = tools.encode(base.chain_text(steps))
-        thought = len(prompt.ids) + 1
-        teacher = base.text_item(prompt, [tools.think_id], [*text, tools.end_think_id, *answer])
-        teacher.mark_at = [thought + len(text) + lead]
+        teacher = base.text_item(prompt, [], [*text, tools.end_think_id, *answer])
+        teacher.mark_at = [len(prompt.ids) + len(text) + lead]
         student = base.latent_item(prompt, tools, c.latents, answer, halts=False)
-        return replace(student, mark_at=[thought + c.latents + lead], also={"teacher": [teacher]})
+        return replace(student, mark_at=[len(prompt.ids) + 1 + c.latents + lead], also={"teacher": [teacher]})
 
     def loss(self, backbone: Backbone, batch: Batch) -> Loss:
         """Student and teacher losses and their distance: N + 1 forward passes for the student, one for the teacher."""
@@ -97,8 +98,3 @@ def distance(student: Tensor, teacher: Tensor, rows: Tensor) -> Tensor:
     # never 0: the embedding layer is constant where all marked tokens are the same
     spread = b.flatten(1).std(1, keepdim=True).clamp_min(1e-6)
     return (loss / spread).mean(0).sum() / rows.clamp_min(1)
-
-
-def _shared_prefix(a: list[int], b: list[int]) -> int:
-    """Length of the common prefix of two answers: what is written before the answer proper."""
-    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))

@@ -61,7 +61,7 @@ class Method(base.Method):
     def thinker(self, backbone: Backbone) -> TextThinker:
         from ruplar.engine.thinker import TextThinker
 
-        # differs from the paper: D31. Its repository samples at T=1; this one is greedy
+        # differs from the paper: D31. Its repository samples at T=1, top-k 50; this one is greedy
         return TextThinker(backbone.embedding, backbone.end_think_id, cap=self.config.max_thought)
 
 

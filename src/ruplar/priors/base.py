@@ -31,7 +31,7 @@ class Prior(Protocol):
     dynamic: bool
 
     def build(self, span: Span, encode: Encode, rng: np.random.Generator) -> SparsePrior:
-        """Return the prior of one span. All randomness comes from `rng`.
+        """Return the prior of one span. All randomness comes from `rng`; if not dynamic, that depends on the span's text alone.
 
         Raises:
             ValueError: The span has no symbol that the tokenizer can encode.
@@ -101,7 +101,7 @@ class PriorTable:
 
     prior: Prior
     encode: Encode
-    seed: int = 0
+    seed: int = 0  # for dynamic priors; runs of every seed share the pre-tokenized priors of others
     _ids: dict[str, list[int]] = field(default_factory=dict, init=False, repr=False)
     _priors: dict[Span, SparsePrior] = field(default_factory=dict, init=False, repr=False)
 
@@ -116,7 +116,7 @@ class PriorTable:
             return self.prior.build(span, self.encode_symbol, rng_of(self.seed, *context))
         found = self._priors.get(span)
         if found is None:
-            found = self.prior.build(span, self.encode_symbol, rng_of(self.seed, span.text))
+            found = self.prior.build(span, self.encode_symbol, rng_of(span.text))
             if len(self._priors) < MAX_CACHED_SPANS:
                 self._priors[span] = found
         return found

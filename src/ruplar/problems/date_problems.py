@@ -16,8 +16,8 @@ from ruplar.domains import _calendar
 from ruplar.domains._date_questions import scenario, unjudged
 from ruplar.errors import UserError
 from ruplar.fingerprints import digest
-from ruplar.problems.date_scenarios import LONGEST, OPENINGS, TEXTS, WEIGHTS, Redraw, Scenario
-from ruplar.problems.seeding import Split, mix, part_of
+from ruplar.problems.date_scenarios import LONGEST, OPENINGS, TEXTS, WEIGHTS, Scenario
+from ruplar.problems.seeding import Redraw, Split, mix, part_of
 from ruplar.types import Example
 
 REVISION = 3
@@ -48,11 +48,6 @@ def generate(
     if not 1 <= steps[0] <= steps[1] or steps[0] > _MOST_STEPS:
         raise UserError(f"steps: date problems have 1 to {_MOST_STEPS} steps, not {steps[0]} to {steps[1]}.")
     return (_problem(seed, index, steps, split) for index in range(start, start + count))
-
-
-def part_of_scenario(question: str) -> Split:
-    """The split a question belongs to, by its scenario."""
-    return part_of(normalize(scenario(question)))
 
 
 def in_benchmark(scenario: str) -> bool:
@@ -89,7 +84,8 @@ def _problem(seed: int, index: int, steps: tuple[int, int], split: Split | None)
             text = " ".join(scene.sentences)
             when, offset, unit = _ask(scene)
             question = f"{text} What is the date {when} in MM/DD/YYYY?"
-            if (split is not None and part_of_scenario(question) != split) or in_benchmark(scenario(question)):
+            premises = scenario(question)
+            if (split is not None and part_of(normalize(premises)) != split) or in_benchmark(premises):
                 continue
             answer = scene.move(day, offset, unit) if offset else day
         except Redraw:

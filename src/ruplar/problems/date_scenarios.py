@@ -4,16 +4,15 @@
 `date_scenarios.yaml`. `domains/_date_questions.py` parses the sentences, and a test keeps the two consistent.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import date, timedelta
 from pathlib import Path
 from random import Random
-from typing import Any, TypeVar
+from typing import Any
 
 from ruplar.domains._calendar import MONTHS, last_day, shift, show
 from ruplar.problems.data_files import frozen, load
-
-T = TypeVar("T")
+from ruplar.problems.seeding import Draws, Redraw
 
 TEXTS: dict[str, Any] = frozen(load(Path(__file__).with_name("date_scenarios.yaml")))
 FULL_MONTHS: tuple[str, ...] = TEXTS["months"]
@@ -25,29 +24,17 @@ LONGEST = {"day": 40, "week": 4, "month": 11, "year": 12}
 """Unit → the longest offset in that unit."""
 
 
-class Redraw(Exception):
-    """The numbers drawn make no valid problem (a year is out of bounds); it is drawn again."""
-
-
-class Scenario:
+class Scenario(Draws):
     """One scenario being written."""
 
     def __init__(self, rng: Random):
-        self.rng = rng
+        super().__init__(rng)
         self.sentences: list[str] = []
         self.steps: list[str] = []
         women = rng.random() < 0.5
         one, other = ("women", "men") if women else ("men", "women")
         self.name, self.other = self.pick(TEXTS[one]), self.pick(TEXTS[other])
         self.he, self.his = ("she", "her") if women else ("he", "his")
-
-    def pick(self, some: Sequence[T]) -> T:
-        """One of them, each equally likely."""
-        return some[int(self.rng.random() * len(some))]
-
-    def between(self, low: int, high: int) -> int:
-        """A whole number, both ends included."""
-        return low + int(self.rng.random() * (high - low + 1))
 
     def day(self) -> date:
         """Any day a scenario may begin with; one in five is near the end of a month, where most mistakes are made."""

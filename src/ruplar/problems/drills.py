@@ -3,16 +3,16 @@
 Operators and operand sizes are those of the steps of GSM8K's training chains; the figures and the texts are in `drills.yaml`. Problem i under seed s depends on (s, i, steps, split) only, and no question is in two splits (`seeding.py`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from fractions import Fraction
 from itertools import accumulate
 from pathlib import Path
 from random import Random
-from typing import TypeVar
 
+from ruplar.domains._numbers import decimal
 from ruplar.errors import UserError
 from ruplar.problems.data_files import load
-from ruplar.problems.seeding import Split, mix, part_of
+from ruplar.problems.seeding import Split, T, mix, part_of, pick
 from ruplar.types import Example
 
 STEP_WEIGHTS = {1: 75, 2: 25}
@@ -33,7 +33,6 @@ _IN_WORDS = 5
 """The first so many of the questions also fit an expression in words."""
 
 Value = int | Fraction
-T = TypeVar("T")
 
 
 def generate(
@@ -79,7 +78,7 @@ def _one(rng: Random) -> tuple[str, list[str]]:
     sign = weighted(rng, SIGNS)
     a, b = operands(rng, sign)
     steps = [_step(a, sign, b, result=_result(sign, a, b))]
-    x, y = _shown(a), _shown(b)
+    x, y = decimal(a), decimal(b)
     way = rng.random()
     if way < 0.55:
         return _as_question(rng, f"{x} {_sign(rng, sign)} {y}"), steps
@@ -147,11 +146,11 @@ def _two(rng: Random) -> tuple[str, list[str]]:
         c = _second(rng, second, middle)
         if c is None:
             continue
-        inner = f"{_shown(a)} {_sign(rng, first)} {_shown(b)}"
+        inner = f"{decimal(a)} {_sign(rng, first)} {decimal(b)}"
         if second in "*/" and first in "+-" or second == "/" or rng.random() < 0.3:
             inner = f"({inner})"
         steps = [_step(a, first, b, result=middle), _step(middle, second, c, result=_result(second, middle, c))]
-        return _as_question(rng, f"{inner} {_sign(rng, second)} {_shown(c)}"), steps
+        return _as_question(rng, f"{inner} {_sign(rng, second)} {decimal(c)}"), steps
 
 
 def _second(rng: Random, sign: str, value: int) -> int | None:
@@ -162,11 +161,6 @@ def _second(rng: Random, sign: str, value: int) -> int | None:
         return number(rng, 1) if value < 1000 else None
     other = number(rng, max(1, len(str(value)) - (1 if rng.random() < 0.4 else 0)))
     return other if sign == "+" or other < value else None
-
-
-def _shown(value: Value) -> str:
-    text = written(value)
-    return f"0{text}" if text.startswith(".") else text
 
 
 def _sign(rng: Random, sign: str) -> str:
@@ -186,11 +180,6 @@ def weighted(rng: Random, weights: dict[T, int]) -> T:
     ends = list(accumulate(weights.values()))
     at = rng.random() * ends[-1]
     return next(key for key, end in zip(weights, ends, strict=True) if at < end)
-
-
-def pick(rng: Random, options: Sequence[T]) -> T:
-    """One of the options, each equally likely."""
-    return options[int(rng.random() * len(options))]
 
 
 def number(rng: Random, digits: int) -> int:
@@ -225,21 +214,16 @@ def _division(rng: Random, left: int, right: int) -> tuple[Value, Value]:
     if right == 1 and rng.random() < 0.06:
         return number(rng, left), pick(rng, (2, 4, 5, 8))
     low, high = (1, 9) if left == 1 else (10 ** (left - 1), 10**left - 1)
-    b = number(rng, right)
-    least, most = max(1 if left == right else 2, -(-low // b)), high // b
-    while most < least:
+    while True:
         b = number(rng, right)
         least, most = max(1 if left == right else 2, -(-low // b)), high // b
-    return b * (least + int(rng.random() * (most - least + 1))), b
+        if least <= most:
+            return b * (least + int(rng.random() * (most - least + 1))), b
 
 
 def written(value: Value) -> str:
     """A number as written in chains: `24`, `.25`, `1.5`; at most four decimals."""
-    if isinstance(value, int) or value.denominator == 1:
-        return str(int(value))
-    for places in range(1, 5):
-        scaled = value * 10**places
-        if scaled.denominator == 1:
-            digits = str(scaled.numerator).rjust(places + 1, "0")
-            return f"{digits[:-places].removeprefix('0')}.{digits[-places:]}"
-    raise ValueError(f"{value} has no short decimal")
+    text = decimal(value)
+    if text is None:
+        raise ValueError(f"{value} has no short decimal")
+    return text.removeprefix("0") if "." in text else text

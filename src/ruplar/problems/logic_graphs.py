@@ -12,8 +12,10 @@ the subject predicts the answer: no count of facts, no length, no position; only
 
 import hashlib
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import count, pairwise
 from random import Random
+
+from ruplar.problems.seeding import pick
 
 Edge = tuple[int, int]
 
@@ -35,12 +37,12 @@ class Graph:
 def draw(rng: Random, steps: int, others: int) -> Graph:
     """A graph whose chain has `steps` steps, and whose other person reaches the other concept in `others` steps."""
     edges: list[Edge] = []
-    grown = [-1]  # the newest node
+    new = count().__next__
 
     def grow(*parents: int) -> int:
-        grown[0] += 1
-        edges.extend((parent, grown[0]) for parent in parents)
-        return grown[0]
+        node = new()
+        edges.extend((parent, node) for parent in parents)
+        return node
 
     def side(length: int) -> tuple[list[int], list[int]]:
         """A person and a path of new nodes with dead ends: the path, the dead ends."""
@@ -58,12 +60,12 @@ def draw(rng: Random, steps: int, others: int) -> Graph:
     for source, dead in ((path, their_ends), (theirs, ends)):
         for node in source[1:-1]:
             if dead and rng.random() < 0.25:
-                edges.append((node, _one(rng, dead)))
+                edges.append((node, pick(rng, dead)))
     third = grow()
     met = grow(third)
     reached = [*path[1:], *ends, *theirs[1:], *their_ends]
-    edges += [(met, _one(rng, reached)) for _ in range(3) if rng.random() < 0.5]
-    return Graph((path[0], theirs[0], third), grown[0] + 1, tuple(dict.fromkeys(edges)), tuple(path), theirs[-1])
+    edges += [(met, pick(rng, reached)) for _ in range(3) if rng.random() < 0.5]
+    return Graph((path[0], theirs[0], third), new(), tuple(dict.fromkeys(edges)), tuple(path), theirs[-1])
 
 
 def draw_ways(rng: Random, steps: int, others: int) -> Graph:
@@ -76,11 +78,7 @@ def draw_ways(rng: Random, steps: int, others: int) -> Graph:
     Where a path continues after the option, only the question says where to stop.
     """
     edges: list[Edge] = []
-    grown = [-1]  # the newest node
-
-    def new() -> int:
-        grown[0] += 1
-        return grown[0]
+    new = count().__next__
 
     def side(length: int) -> tuple[list[int], list[int]]:
         """A person and a path of new nodes, with others that lead into it: the path, the others."""
@@ -100,12 +98,8 @@ def draw_ways(rng: Random, steps: int, others: int) -> Graph:
 
     (path, into), (theirs, into_theirs) = side(steps), side(others)
     third, met = new(), new()
-    edges += [(third, met), (met, _one(rng, [*path[1:], *into, *theirs[1:], *into_theirs]))]
-    return Graph((path[0], theirs[0], third), grown[0] + 1, tuple(edges), tuple(path), theirs[-1])
-
-
-def _one(rng: Random, nodes: list[int]) -> int:
-    return nodes[int(rng.random() * len(nodes))]
+    edges += [(third, met), (met, pick(rng, [*path[1:], *into, *theirs[1:], *into_theirs]))]
+    return Graph((path[0], theirs[0], third), new(), tuple(edges), tuple(path), theirs[-1])
 
 
 def fingerprint(graph: Graph) -> str:

@@ -15,7 +15,7 @@ from ruplar.domains._facts import Fact
 from ruplar.errors import UserError
 from ruplar.problems.data_files import load
 from ruplar.problems.logic_graphs import Graph, draw, fingerprint
-from ruplar.problems.seeding import Split, mix, part_of
+from ruplar.problems.seeding import Split, mix, part_of, pick
 from ruplar.types import Example
 
 REVISION = 2
@@ -79,8 +79,8 @@ def _words(rng: Random, graph: Graph, split: Split | None) -> list[str]:
     test would be conclusions of the training set, and a model that memorized those would score below chance.
     """
     pairs = conclusions(split)
-    who, target, wrong = pairs[int(rng.random() * len(pairs))]
-    fixed = {graph.people[0]: who, graph.path[-1]: target, graph.other: wrong[int(rng.random() * len(wrong))]}
+    who, target, wrong = pick(rng, pairs)
+    fixed = {graph.people[0]: who, graph.path[-1]: target, graph.other: pick(rng, wrong)}
     names = rng.sample([name for name in NAMES if name != who], len(graph.people) - 1)
     concepts = rng.sample([c for c in CONCEPTS if c not in fixed.values()], graph.size - len(graph.people) - 2)
     return [fixed.get(n) or (names if n in graph.people else concepts).pop() for n in range(graph.size)]

@@ -1,8 +1,11 @@
-"""Seed and index → a random sequence that is the same on every machine; text → the split it belongs to. Shared by all generators."""
+"""Seed and index → random choices that are the same on every machine; text → the split it belongs to. Shared by all generators."""
 
 import zlib
-from typing import Literal
+from collections.abc import Sequence
+from random import Random
+from typing import Literal, TypeVar
 
+T = TypeVar("T")
 Split = Literal["train", "valid", "test"]
 _PARTS: dict[int, Split] = {0: "test", 1: "valid"}
 _MASK = (1 << 64) - 1
@@ -22,3 +25,31 @@ def part_of(text: str) -> Split:
     So no training problem equals a held-out one, whatever the seeds, without comparing them.
     """
     return _PARTS.get(zlib.crc32(text.encode()) % 16, "train")
+
+
+def pick(rng: Random, options: Sequence[T]) -> T:
+    """One of the options, each equally likely."""
+    return options[int(rng.random() * len(options))]
+
+
+class Redraw(Exception):
+    """The numbers drawn make no valid problem; it is drawn again with the next random numbers."""
+
+
+class Draws:
+    """A problem being written, and its choices."""
+
+    __slots__ = ("rng",)
+
+    def __init__(self, rng: Random):
+        self.rng = rng
+
+    def pick(self, options: Sequence[T]) -> T:
+        """One of the options, each equally likely."""
+        return pick(self.rng, options)
+
+    def between(self, low: int, high: int) -> int:
+        """A whole number from low to high, both included."""
+        if high < low:
+            raise Redraw
+        return low + int(self.rng.random() * (high - low + 1))

@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 
 _FIXED = ("seed", "backbone", "prompt", "data", "spans", "prior", "method")
 """Sections that a resumed run must share with its start; the others may change, e.g. for more steps."""
+_CELL = "cell.json"
+"""Written by a study before it trains a cell (`experiments/cell.py`)."""
 
 
 def find_checkpoint(output: Path, resume: bool) -> Path | None:
@@ -99,9 +101,12 @@ def write_begun(run: Path, config: RunConfig, start: Mapping[str, str], resume: 
         write_json(begun, dict(start))
 
 
-def warn_bfloat16(backbone: Backbone) -> None:
-    if not hasattr(backbone.model, "peft_config") and backbone.embedding_weight.dtype == torch.bfloat16:
-        log.warning(
-            "all weights are trained in bfloat16, which loses small updates. Set backbone.dtype: float32 and "
-            "training.bf16: true to store them in full precision and compute in bfloat16."
-        )
+def check_precision(backbone: Backbone, run: Path) -> None:
+    """Warn where all weights are trained in bfloat16, and refuse it in the folder of a study's cell."""
+    if hasattr(backbone.model, "peft_config") or backbone.embedding_weight.dtype != torch.bfloat16:
+        return
+    said = "backbone.dtype: all weights are trained in bfloat16 without a float32 copy, which loses small updates"
+    way = "Set backbone.dtype: float32; training.bf16: true still computes in bfloat16."
+    if (run / _CELL).is_file():
+        raise UserError(f"{said} and would bias the comparison of a study. {way}")
+    log.warning("%s. %s", said, way)

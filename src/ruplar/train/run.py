@@ -46,7 +46,7 @@ from ruplar.train.arguments import sound_attention, training_arguments
 from ruplar.train.dataset import TrainingData, from_files
 from ruplar.train.grpo import GrpoStage, Reinforcer, check_grpo
 from ruplar.train.metrics import Guard
-from ruplar.train.preflight import check_graph, check_settings, find_checkpoint, warn_bfloat16, write_begun
+from ruplar.train.preflight import check_graph, check_precision, check_settings, find_checkpoint, write_begun
 from ruplar.train.prepare import chains_of, dataset_of, load_chains, within_window
 from ruplar.train.processes import check_equal_inputs, shards
 from ruplar.train.progress import ProgressCallback, Show
@@ -204,6 +204,7 @@ class TrainingRun:
         progress: Show | None = None,
         callbacks: Sequence[TrainerCallback] = (),
     ) -> TrainResult:
+        check_precision(self.model.backbone, self.output)
         self.output.mkdir(parents=True, exist_ok=True)
         if self.args.world_size > 1:
             recipe = hashlib.sha256(to_yaml(self.config).encode()).hexdigest()[:16]
@@ -217,7 +218,6 @@ class TrainingRun:
         if trainer.is_world_process_zero():
             checkpoint.clear_drafts(self.output)
             write_begun(self.output, self.config, self.start, resume)
-        warn_bfloat16(self.model.backbone)
         with sound_attention(self.config.speed.pack):
             _run(trainer, start)
         trainer.check_last_steps()

@@ -39,7 +39,7 @@ from ruplar.types import Batch
 Validate = Callable[[Backbone, Method], Mapping[str, float]]
 """Answers the validation questions and returns `accuracy` and other metrics to log."""
 
-_METRIC_STATE = "tally.json"
+_METRIC_STATE, _EARLIER_STATE = "metric_accumulator.json", "tally.json"
 _SHARDED_OPTIMIZER = "optimizer_0"
 """Folder in which accelerate stores the optimizer's shards."""
 
@@ -101,8 +101,8 @@ class Learner(nn.Module):
                 weight.grad = torch.zeros_like(weight)
 
     def train(self, mode: bool = True) -> Learner:
-        """Set the mode only if it changes: the base trainer calls this at every step, for hundreds of modules."""
-        if self._set != mode:
+        """Set the mode only if it changes (a callback may have asked the model): called at every step, for hundreds of modules."""
+        if self._set != mode or self.model.training != mode:
             super().train(mode)
             self._set = mode
         return self
@@ -317,7 +317,8 @@ class ReasonerTrainer(Trainer):
         if wrong:
             raise UserError(f"{folder}: cannot be resumed from: {wrong}. Use another checkpoint, or start a new run.")
         load_weights(self.learner.backbone, self.learner.method.modules(), folder)
-        self.accumulator = MetricAccumulator.load(folder / _METRIC_STATE, main=self.is_world_process_zero())
+        file = folder / (_METRIC_STATE if (folder / _METRIC_STATE).is_file() else _EARLIER_STATE)
+        self.accumulator = MetricAccumulator.load(file, main=self.is_world_process_zero())
 
     def _load_best_model(self):
         folder = Path(str(self.state.best_model_checkpoint))

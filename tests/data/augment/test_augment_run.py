@@ -9,7 +9,7 @@ from ruplar import plugins
 from ruplar.data.augment import AugmentReport, build, make_plans
 from ruplar.data.augment import generate as generate_variants
 from ruplar.data.augment.mentions import WORDS
-from ruplar.data.augment.run import Workers
+from ruplar.data.augment.run import Work
 from ruplar.data.read import read
 from ruplar.data.sources import SourceConfig, open_source
 from ruplar.errors import UserError
@@ -128,15 +128,15 @@ def test_a_shortfall_of_one_chain_is_made_up_by_others():
 
 
 def test_drawing_from_many_chains_at_a_time_changes_nothing():
-    class Many(Workers):
+    class Many(Work):
         window = 30
 
     few = Example("It costs $3 for each of the four weeks.", ("3*4=12",), "12", "toy:4", "<<3*4=12>>")
     found = []
-    for workers in (Workers(), Many()):
+    for work in (Work(), Many()):
         report = AugmentReport()
-        plans = make_plans([few, *generate(40, 1)], report, workers=workers)
-        rows = list(generate_variants(plans, 1, report, count=800, per_chain=30, workers=workers))
+        plans = make_plans([few, *generate(40, 1)], report, work=work)
+        rows = list(generate_variants(plans, 1, report, count=800, per_chain=30, work=work))
         found.append((rows, report))
     assert found[0] == found[1] and found[0][1].short > 0
 

@@ -6,11 +6,14 @@ fractions.
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from operator import add, mul, sub
+from typing import Any
 
 from ruplar.data.augment.mentions import Value, whole
+from ruplar.domains._numbers import decimal
 
 _NUMBER = re.compile(r"\d+\.\d+|\d+|\.\d+")
 _OTHER = re.compile(r"[^-+*/().\d]")
@@ -33,18 +36,10 @@ class Program:
             if isinstance(mark, int):
                 stack.append(operands[mark])
                 continue
-            right = stack.pop()
-            left = stack.pop()
-            if mark == "+":
-                stack.append(left + right)
-            elif mark == "-":
-                stack.append(left - right)
-            elif mark == "*":
-                stack.append(left * right)
-            elif not right:
+            right, left = stack.pop(), stack.pop()
+            if mark == "/" and not right:
                 return None
-            else:
-                stack.append(_over(left, right))
+            stack.append(_APPLY[mark](left, right))
         found = stack[0]
         return found if isinstance(found, int) else whole(found)
 
@@ -58,6 +53,9 @@ def _over(left: Value, right: Value) -> Value:
     if isinstance(left, int) and isinstance(right, int) and not left % right:
         return left // right
     return Fraction(left) / right
+
+
+_APPLY: dict[str, Callable[[Any, Any], Value]] = {"+": add, "-": sub, "*": mul, "/": _over}
 
 
 def parse(step: str) -> Program | None:
@@ -105,15 +103,5 @@ def write(value: Value, like: str, places: int | None = None) -> str | None:
     had = len(like) - point - 1 if point >= 0 else 0
     if places is None:
         places = had if had and like.endswith("0") else 0
-    if isinstance(value, int):
-        return f"{value}.{'0' * places}" if places else str(value)
-    for short in range(1, 5):
-        scaled = value * 10**short
-        if scaled.denominator == 1:
-            break
-    else:
-        return None
-    digits = str(scaled.numerator).rjust(short + 1, "0")
-    text = f"{digits[:-short]}.{digits[-short:]}"
-    text += "0" * max(0, places - short)
-    return text[1:] if text.startswith("0.") and like.startswith(".") else text
+    text = decimal(value, places)
+    return text[1:] if text and text.startswith("0.") and like.startswith(".") else text

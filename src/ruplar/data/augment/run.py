@@ -47,8 +47,8 @@ class AugmentReport:
     short: int = 0
 
 
-class Workers:
-    """The expensive part of an augmentation, done here; `cluster.rows` does it on many machines."""
+class Work:
+    """The expensive part of an augmentation, done in this process; `cluster.rows` does it on many machines."""
 
     window = 1
     """Chains that are drawn from at a time."""
@@ -74,7 +74,7 @@ def make_plans(
     examples: Iterable[Example],
     report: AugmentReport,
     refuse: Callable[[Example], str | None] | None = None,
-    workers: Workers | None = None,
+    work: Work | None = None,
 ) -> list[VariantPlan]:
     """Chains → plans, those with the fewest possible numbers first."""
     plans: list[tuple[int, VariantPlan]] = []
@@ -83,7 +83,7 @@ def make_plans(
     report.rows += len(chains)
     refused = [refuse(example) if refuse else None for example in chains]
     made = iter(
-        (workers or Workers()).plans([pair for pair, no in zip(enumerate(chains), refused, strict=True) if no is None])
+        (work or Work()).plans([pair for pair, no in zip(enumerate(chains), refused, strict=True) if no is None])
     )
     for example, no in zip(chains, refused, strict=True):
         found = next(made) if no is None else no
@@ -142,16 +142,16 @@ def generate(
     count: int | None,
     per_chain: int,
     large: float = LARGE,
-    workers: Workers | None = None,
+    work: Work | None = None,
 ) -> Iterator[tuple[int, int, Example]]:
     """Yield (plan index, attempt, problem), evenly over the chains.
 
     How many problems a chain should give depends on how many the chains before it gave. Within a window this is first
     expected to be all they should, and chains of which more is wanted then are drawn from again.
     """
-    workers = workers or Workers()
-    for first in range(0, len(plans), workers.window):
-        window, drawn = plans[first : first + workers.window], dict[int, tuple[int, Drawn]]()
+    work = work or Work()
+    for first in range(0, len(plans), work.window):
+        window, drawn = plans[first : first + work.window], dict[int, tuple[int, Drawn]]()
         while True:
             wanted, written = [], report.written
             for at in range(len(window)):
@@ -162,7 +162,7 @@ def generate(
             todo = [at for at, number in enumerate(wanted) if drawn.get(at, (None,))[0] != number]
             if not todo:
                 break
-            found = workers.drawn([(window[at], wanted[at]) for at in todo], seed, large)
+            found = work.drawn([(window[at], wanted[at]) for at in todo], seed, large)
             drawn.update((at, (wanted[at], some)) for at, some in zip(todo, found, strict=True))
         for at, number in enumerate(wanted):
             report.short += len(drawn[at][1]) < number

@@ -77,9 +77,7 @@ def range_of(value: Value, percent: bool, places: Sequence[Mention]) -> Range:
 
 
 def _percents(value: int) -> range:
-    if value % 5 == 0:
-        return range(5, 96, 5)
-    return range(max(2, value // 2), min(98, 2 * value + 2) + 1)
+    return range(5, 96, 5) if value % 5 == 0 else range(max(2, value // 2), min(98, 2 * value + 2) + 1)
 
 
 def _words(value: int) -> range:
@@ -208,9 +206,8 @@ def _bounds(result: Value) -> tuple[Value, Value]:
 
 
 def _places(result: Value) -> int:
-    if isinstance(result, int):
-        return 0
-    return max(2, next((n for n in range(1, 5) if (result * 10**n).denominator == 1), 4))
+    needed = (n for n in range(1, 5) if (result * 10**n).denominator == 1)
+    return 0 if isinstance(result, int) else max(2, next(needed, 4))
 
 
 def _results(plan: VariantPlan, values: Sequence[Value], huge: bool) -> list[Value] | None:

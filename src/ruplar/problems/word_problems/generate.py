@@ -13,9 +13,9 @@ from random import Random
 
 from ruplar.errors import UserError, unknown
 from ruplar.io import atomic
-from ruplar.problems.seeding import Split, mix, part_of
+from ruplar.problems.seeding import Redraw, Split, mix, part_of, pick
 from ruplar.problems.word_problems.families import FAMILIES, TRAIN_FAMILIES, Family
-from ruplar.problems.word_problems.story import Redraw, Story
+from ruplar.problems.word_problems.story import Story
 from ruplar.types import Example
 
 STEP_WEIGHTS = {1: 0.08, 2: 0.22, 3: 0.30, 4: 0.22, 5: 0.11, 6: 0.07}
@@ -88,7 +88,7 @@ def _problem(seed: int, index: int, table: Table, split: Split | None) -> Exampl
 def _draw(rng: Random, rows: Rows) -> tuple[str, tuple[str, ...]]:
     draw = rng.random()
     goal, able = next(((n, some) for share, n, some in rows if draw < share), rows[-1][1:])
-    family = able[int(rng.random() * len(able))]
+    family = pick(rng, able)
     for _ in range(1000):
         story = Story(rng, goal)
         try:

@@ -6,11 +6,9 @@ that would be inexact, below 1 or above 999 raises `Redraw`, and the problem is 
 
 from collections.abc import Sequence
 from random import Random
-from typing import TypeVar
 
+from ruplar.problems.seeding import Draws, Redraw, T
 from ruplar.problems.word_problems.words import DIGIT_WORDS, DISTRACTORS, PEOPLE, Person
-
-T = TypeVar("T")
 
 LARGEST = 999
 """The largest number of a problem: each number is one token of the embedded tokenizer."""
@@ -19,11 +17,7 @@ PERCENTS = (5, 10, 15, 20, 25, 30, 40, 50, 60, 75, 80, 90)
 _ROUND = (15, 20, 25, 30, 40, 50, 60, 80, 100)
 
 
-class Redraw(Exception):
-    """The numbers drawn make no valid problem; it is drawn again with the next random numbers."""
-
-
-class Story:
+class Story(Draws):
     """One problem being written.
 
     Attributes:
@@ -32,10 +26,11 @@ class Story:
         words: Placeholders of every template: `a`, `he`, `He`, `him`, `his`, `His` of the main person, `b` and `c` of two others.
     """
 
-    __slots__ = ("rng", "random", "sample", "goal", "text", "steps", "words", "_random", "_beginning")
+    __slots__ = ("random", "sample", "goal", "text", "steps", "words", "_random", "_beginning")
 
     def __init__(self, rng: Random, goal: int):
-        self.rng, self.goal = rng, goal
+        super().__init__(rng)
+        self.goal = goal
         self.random = self._random = rng.random
         self.sample = rng.sample
         self._beginning = ""
@@ -46,19 +41,9 @@ class Story:
         self.words["He"], self.words["His"] = a.he.capitalize(), a.his.capitalize()
 
     # --- choices ---
-    def pick(self, options: Sequence[T]) -> T:
-        """One of the options, each equally likely."""
-        return options[int(self._random() * len(options))]
-
     def chance(self, share: float) -> bool:
         """True with this probability."""
         return self._random() < share
-
-    def between(self, low: int, high: int) -> int:
-        """A whole number from low to high, both included."""
-        if high < low:
-            raise Redraw
-        return low + int(self._random() * (high - low + 1))
 
     def skip(self) -> None:
         """Discard one random number."""
