@@ -222,14 +222,12 @@ def fingerprints(sources: Sequence[dict[str, Any]]) -> dict[str, str]:
 
 def other_samples(folder: Path, fresh: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the samples in a folder that new ones do not replace."""
-    from ruplar.evaluate.record import GREEDY, SAMPLES, read_samples
+    from ruplar.evaluate.record import GREEDY
+    from ruplar.evaluate.samples import SAMPLES, read_samples, result_key
 
-    def key(row: dict[str, Any]) -> tuple[Any, ...]:
-        return row["benchmark"], row["seed"], row.get("decoding", GREEDY), row.get("lenient", False)
-
-    replaced = set(map(key, fresh))
+    replaced = {result_key(row, GREEDY) for row in fresh}
     found = read_samples(folder) if (folder / SAMPLES).is_file() else []
-    return [row for row in found if key(row) not in replaced]
+    return [row for row in found if result_key(row, GREEDY) not in replaced]
 
 
 def ablate_model(

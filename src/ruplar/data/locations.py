@@ -22,7 +22,7 @@ from typing import Literal
 import yaml
 
 from ruplar.cache import data_folder
-from ruplar.data.formats import FORMATS, BadRow, Parts, detect
+from ruplar.data.formats import BROKEN, FORMATS, BadRow, Parts, detect
 from ruplar.data.rows import SUFFIXES, Row, check_package, file_rows, hub_rows
 from ruplar.errors import UserError, unknown
 from ruplar.fingerprints import digest, fingerprint_answers
@@ -192,7 +192,7 @@ def _parts(location: Location) -> Iterator[tuple[Row, Parts]]:
     for row in location.rows():
         try:
             if row.fault:
-                raise BadRow("broken row", row.fault)
+                raise BadRow(BROKEN, row.fault)
             format = format or detect(row, row.source)
             yield row, FORMATS[format].read(row.fields)
         except BadRow as bad:

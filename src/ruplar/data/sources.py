@@ -211,7 +211,6 @@ def open_source(
     split: Split = "test",
     skip_with: str = SKIP_WITH,
     refuse: Refuse | None = None,
-    room: int | None = None,
 ) -> LoadedSource:
     """Load the examples of one source.
 
@@ -225,7 +224,6 @@ def open_source(
             split.
         skip_with: How the user sets `skip_bad`, for the error message.
         refuse: Returns why a chain must not be augmented, or None; only used with `augment`.
-        room: Rows that may stay in memory; see `Spool`.
     """
     if config.augment and split != "train":
         raise UserError(f"'{config.source}': augment is for training data only; evaluation uses published questions.")
@@ -245,7 +243,6 @@ def open_source(
             limit=limit,
             data_dir=data_dir,
             skip_with=skip_with,
-            room=room,
         )
         for name in scenarios.JOINED.get(config.source, (config.source,))
     ]

@@ -15,14 +15,14 @@ from statistics import median
 from typing import Any, Literal
 
 from ruplar import plugins
-from ruplar.domains.base import Domain
+from ruplar.domains.base import Domain, grade
 from ruplar.engine.sampling import Decoding
 from ruplar.engine.thinker import HiddenThinker, TextThinker
 from ruplar.errors import UserError
 from ruplar.evaluate.question_sets import Benchmark, Questions, open_questions
 from ruplar.evaluate.record import BenchmarkResult
 from ruplar.evaluate.samples import Sample, sample
-from ruplar.evaluate.score import Vote, majority, passes, score
+from ruplar.evaluate.score import Vote, majority, passes
 from ruplar.evaluate.score import lenient as lenient_domain
 from ruplar.fingerprints import count_seen
 from ruplar.model.memory import forget_peak
@@ -132,7 +132,7 @@ def _run(
     if how.samples > 1:
         votes = [majority(some, model.domain) for some in drawn]
         answers = [vote.answer for vote in votes]
-    scores = [score(a.text, e.answer, domain) for a, e in zip(answers, examples, strict=True)]
+    scores = [grade(a.text, e.answer, domain) for a, e in zip(answers, examples, strict=True)]
     expected = expected_latents(model, examples)
     about: dict[str, Any] = {"limit": questions.limit, "seed": how.decoding.seed, "warm_up_s": warm_up}
     about |= {name: questions.record[name] for name in ("left_out", "wrong_kept") if name in questions.record}
@@ -151,7 +151,7 @@ def _run(
         for i, (e, a, s, count) in enumerate(zip(examples, answers, scores, expected, strict=True))
     ]
     if votes:
-        graded = [[score(a.text, e.answer, domain) for a in some] for some, e in zip(drawn, examples, strict=True)]
+        graded = [[grade(a.text, e.answer, domain) for a in some] for some, e in zip(drawn, examples, strict=True)]
         right = [sum(s.correct for s in some) for some in graded]
         about |= {"samples": how.samples, "pass_at": passes(right, how.samples)}
         for row, vote, some, scored in zip(rows, votes, drawn, graded, strict=True):

@@ -29,7 +29,7 @@ from pydantic import (
 from ruplar import __version__, io
 from ruplar.config.text import differing
 from ruplar.errors import UserError
-from ruplar.evaluate.samples import SAMPLES, read_samples, write_samples
+from ruplar.evaluate.samples import SAMPLES, ResultKey, read_samples, write_samples
 from ruplar.evaluate.stats import wilson
 from ruplar.io import RECORD
 from ruplar.renamed import upgrade
@@ -138,6 +138,11 @@ class BenchmarkResult(_Record):
             raise ValueError(f"{self.correct} right and {self.unreadable} unreadable of {self.n}")
         return self
 
+    @property
+    def key(self) -> ResultKey:
+        """What identifies a result in a record; `samples.result_key` is that of an answer."""
+        return self.name, self.seed, self.lenient, self.decoding
+
     @computed_field  # type: ignore[prop-decorator]
     @property
     def accuracy(self) -> float:
@@ -236,11 +241,7 @@ class RunRecord(_Record):
 
     def with_benchmark(self, result: BenchmarkResult) -> RunRecord:
         """Copy the record with this result added, replacing one of the same name, decoding and grading."""
-
-        def key(b: BenchmarkResult) -> tuple[str, str, int, bool]:
-            return b.name, b.decoding, b.seed, b.lenient
-
-        others = [b for b in self.benchmarks if key(b) != key(result)]
+        others = [b for b in self.benchmarks if b.key != result.key]
         return self.model_copy(update={"benchmarks": [*others, result]})
 
 

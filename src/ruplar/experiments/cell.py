@@ -92,14 +92,14 @@ def answer(cell: Cell, job: Job, on: Sequence[Part | SourceConfig]) -> tuple[Lat
 
 def add_samples(found: Evaluation, folder: Path, study: Study, keep: RunRecord | None) -> list[BenchmarkResult]:
     """Write samples.jsonl.gz with new answers; returns the results of an earlier record that stay beside them."""
-    new = {(result.name, result.decoding, result.lenient) for result in found.results}
+    new = {result.key for result in found.results}
     # paired tests need all answers; decoded latents of all of them would take most of the space
     rows = [row if row["index"] < study.readable else {**row, "latents": []} for row in found.samples]
     kept: list[BenchmarkResult] = []
     if keep is not None:
         if not (folder / SAMPLES).is_file():
             raise UserError(f"{folder}: has no {SAMPLES}, so no answers can be added to it. Choose another --output.")
-        kept = [result for result in keep.benchmarks if (result.name, result.decoding, result.lenient) not in new]
+        kept = [result for result in keep.benchmarks if result.key not in new]
         rows = [*other_samples(folder, rows), *rows]
     write_samples(rows, folder, share=True)
     return kept

@@ -251,9 +251,8 @@ def _mean(values: Iterable[float | None]) -> float | None:
 def outcomes_of(run: Run) -> Outcomes:
     """Read right or wrong per question of one result."""
     known, result = read_outcomes(run.folder), run.result
-    key = result.name, result.seed, result.lenient
     # rows of older runs do not name their decoding; there was one per run
-    found = known.get((*key, result.decoding)) or known.get((*key, "")) or {}
+    found = known.get(result.key) or known.get((*result.key[:-1], "")) or {}
     if len(found) != result.n:
         raise UserError(
             f"{run.folder}: {SAMPLES} or {OUTCOMES} has {len(found):,} of the {result.n:,} answers on {result.name}; "

@@ -20,6 +20,7 @@ from transformers import TrainerCallback, set_seed
 from ruplar.config import RunConfig, load_recipe, to_yaml
 from ruplar.data.cache import ENCODED
 from ruplar.data.pretokenize import PretokenizedDataset
+from ruplar.domains.base import grade
 from ruplar.errors import UserError
 from ruplar.fingerprints import digests
 from ruplar.methods.base import Method
@@ -280,15 +281,14 @@ def validation(
             some = examples[:SAMPLES]
             readable = reasoner.ask([example.question for example in some], batch_size=batch_size, return_latents=True)
             thoughts[:] = map(thought_row, some, readable)
-        found = [domain.extract(answer.text) for answer in answers]
-        right = [f is not None and domain.same(f, e.answer) for f, e in zip(found, examples, strict=True)]
+        scores = [grade(answer.text, e.answer, domain) for answer, e in zip(answers, examples, strict=True)]
         n = len(answers)
         return {
-            "accuracy": sum(right) / n,
+            "accuracy": sum(score.correct for score in scores) / n,
             "latents": sum(answer.latent_count for answer in answers) / n,
             "forwards": sum(answer.forwards for answer in answers) / n,
             "halting": sum(answer.halted for answer in answers) / n,
-            "unreadable": sum(f is None for f in found) / n,
+            "unreadable": sum(score.found is None for score in scores) / n,
         }
 
     return validate

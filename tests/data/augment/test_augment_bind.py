@@ -104,7 +104,7 @@ def test_examples_that_cannot_be_augmented_have_a_reason(question, steps, reason
     [
         (("31+45=76",), "75", binding.NOT_LAST),
         *((("31+45=76",), answer, binding.NOT_LAST) for answer in ("1/0", "½", "nan", "")),
-        ((), "76", binding.NO_STEP),
+        ((), "76", "no step"),
     ],
 )
 def test_examples_without_steps_or_with_another_answer_are_left_out(steps, answer, reason):

@@ -19,7 +19,6 @@ from ruplar.data.augment.template import (
     IDLE,
     INEXACT,
     NO_NUMBER,
-    NO_STEP,
     NOT_LAST,
     NOT_PLAIN,
     RESTATED,
@@ -34,6 +33,7 @@ from ruplar.data.augment.template import (
     find_sources,
     misused_percentages,
 )
+from ruplar.data.formats import NO_STEP
 from ruplar.types import Example
 
 _SMALL, _LISTED = 10, 6

@@ -13,6 +13,7 @@ from textwrap import shorten
 from typing import Any
 
 from ruplar import plugins
+from ruplar.data.formats import NO_STEP
 from ruplar.domains import _calendar, _date_questions, base
 from ruplar.domains._numbers import DASHES, NUMBER
 from ruplar.domains.arithmetic import Config, Domain
@@ -182,7 +183,6 @@ def rule_of(domain: str) -> Rule:
     return own
 
 
-NO_STEP = "no step"
 UNCHECKED = "a step cannot be checked"
 WRONG_STEP = "a step is wrong"
 WRONG_END = "the last result is not the marked answer"
