@@ -137,7 +137,7 @@ def t_quantile(freedom: float) -> float:
     """Find t with P(|T| < t) = LEVEL by bisection; degrees of freedom are rounded down, above 1000 T is normal."""
     if freedom > _MANY:
         return _Z
-    freedom, low, high = int(freedom), 0.0, 1.0
+    freedom, low, high = _whole(freedom), 0.0, 1.0
     while _t_inside(high, freedom) < LEVEL:
         high *= 2
     for _ in range(100):
@@ -148,12 +148,16 @@ def t_quantile(freedom: float) -> float:
 
 def t_test(t: float, freedom: float) -> float:
     """Compute the two-sided p-value of Student's t; degrees of freedom as in `t_quantile`."""
-    inside = math.erf(abs(t) / math.sqrt(2)) if freedom > _MANY else _t_inside(abs(t), int(freedom))
+    inside = math.erf(abs(t) / math.sqrt(2)) if freedom > _MANY else _t_inside(abs(t), _whole(freedom))
     return min(1.0, max(0.0, 1 - inside))
 
 
 _MANY = 1000
 """Degrees of freedom above which Student's t equals the normal distribution to three digits."""
+
+
+def _whole(freedom: float) -> int:
+    return int(freedom + 1e-9)  # 7 may be computed as slightly less
 
 
 def _t_inside(t: float, freedom: int) -> float:

@@ -192,7 +192,7 @@ def latent_ablation_table(rows: Sequence[Row]) -> Table:
     modes = list(dict.fromkeys(mode for *_, pooled in found for mode in pooled))
     place = apart(row for row, *_ in found)
     lines = tuple(
-        (*place_of(row, place), set_label(on), f"{n:,}", str(len(row.runs)), *(_share_cell(of.get(m)) for m in modes))
+        (*place_of(row, place), set_label(on), f"{n:,}", str(len(row.seeds)), *(_share_cell(of.get(m)) for m in modes))
         for row, on, n, of in found
     )
     shared, note = _shared_scenarios(row for row in rows if row.benchmark in {on for _, on, _, _ in found}), ABLATED
