@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from ruplar import plugins
+from ruplar.data.sources import SourceConfig, open_source
+from ruplar.errors import UserError
 from ruplar.evaluate.question_sets import open_questions
 from ruplar.evaluate.record import read_record, read_samples
 from ruplar.report.front_matter import front_matter
@@ -30,9 +32,13 @@ def test_a_file_is_called_by_its_path_and_a_known_benchmark_by_its_content(tmp_p
     monkeypatch.chdir(tmp_path)
     sums(tmp_path / "svamp.jsonl", 30)
     assert names("svamp.jsonl") == ["svamp.jsonl"]
-    real = benchmark_data("svamp") / "svamp-test.jsonl"
+    real = benchmark_data("svamp", "gsm8k-aug") / "svamp-test.jsonl"
     shutil.copy(real, tmp_path / "renamed.jsonl")
     assert names("renamed.jsonl") == ["svamp"] and names("svamp", data_dir=real.parent) == ["svamp"]
+    assert names(str(real.parent / "gsm8k-aug-test.jsonl")) == ["gsm8k-aug"], "gsm8k-test has the same questions"
+    for split in ("train", "valid"):
+        with pytest.raises(UserError, match=f"'renamed.jsonl' has the content of 'svamp', a test set.*data.{split}"):
+            open_source(SourceConfig(source="renamed.jsonl"), ARITHMETIC, need_steps=False, split=split)
 
 
 def test_a_file_in_the_place_of_a_benchmark_does_not_get_its_name(tmp_path, monkeypatch, caplog):

@@ -133,6 +133,7 @@ def test_generated_training_problems_may_not_be_those_of_a_test(small):
     assert "test problems" in problems(small(), "data.train=word-problems", "data.train.count=5")[0]
     assert "needs a count" in problems(small(), "data.train.count=null")[0]
     assert "also generates data.valid" in problems(small(), "data.train.seed=2")[0]
+    assert "data.valid: 'svamp' is a test set. Select" in problems(small(), "data.valid=svamp")[-1]
     assert "data.valid would be the test problems" in problems(small(), "data.valid=word-problems")[0]
 
 

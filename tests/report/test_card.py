@@ -91,7 +91,7 @@ def test_hub_names_are_told_where_they_are_known():
     record = read_record(MAIN / "RuPLaR-plus-seed1")
     sources = ("gsm8k-train", "gsm8k-aug-train", "drills", "hub:me/mine/main:train", "gsm8k-train")
     data = {**record.config["data"], "train": [{"source": source} for source in sources]}
-    results = [r.model_copy(update={"name": "svamp"}) for r in record.benchmarks[1:2]]
+    results = [record.benchmarks[1].model_copy(update={"name": name}) for name in ("svamp", "gsm8k-dev", "valid")]
     record = record.model_copy(update={"config": {**record.config, "data": data}, "benchmarks": results})
     found = front_matter("toy", record, adapter=True, backbone="smollm2-135m-instruct")
     assert found["base_model"] == "HuggingFaceTB/SmolLM2-135M-Instruct"

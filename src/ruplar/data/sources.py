@@ -26,6 +26,7 @@ from pydantic import Field, model_validator
 from ruplar.data import scenarios
 from ruplar.data.augment import LARGE, build
 from ruplar.data.formats import FORMATS
+from ruplar.data.locations import KNOWN_SETS, known_as
 from ruplar.data.read import SKIP_WITH, ReadResult, read
 from ruplar.data.stored import ExampleView
 from ruplar.domains.base import Domain
@@ -246,6 +247,8 @@ def open_source(
         )
         for name in scenarios.JOINED.get(config.source, (config.source,))
     ]
+    if config.split_by is None and split != "test":
+        _check_role(config.source, results[0].examples, split)
     if config.augment:
         return _augmented(config, results[0], refuse)
     if config.split_by is not None:
@@ -263,6 +266,14 @@ def open_source(
     wrong_kept = sum(example.source in wrong for example in examples) if wrong else 0
     record |= {"examples": len(examples), **({"wrong_kept": wrong_kept} if wrong_kept else {})}
     return LoadedSource(examples, record)
+
+
+def _check_role(source: str, examples: Sequence[Example], split: Split) -> None:
+    """Refuse to train on a test or selection set, or to select on a test set, whatever its file is called."""
+    for name in known_as(examples):
+        role = KNOWN_SETS[name].role
+        if role == "test" or (role and split == "train"):
+            raise UserError(f"'{source}' has the content of '{name}', a {role} set. Use other data for data.{split}.")
 
 
 def _generated(config: SourceConfig, domain: Domain, split: Split) -> LoadedSource:

@@ -101,8 +101,10 @@ def _name(config: SourceConfig, loaded: LoadedSource, data_dir: str | Path | Non
     known = KNOWN_SETS.get(config.source)
     if config.source in names or (known is not None and known.sha256 and known.sha256 == loaded.record["sha256"]):
         return config.source
-    if names or known is None:
-        return names[0] if names else config.name
+    if names:  # GSM8K's test set is two known sets; the last one has the paper's name
+        return next((name for name in names if KNOWN_SETS[name].file == Path(config.source).name), names[-1])
+    if known is None:
+        return config.name
     place = locate(config.source, data_dir).name
     content = "%s (rows: %d, fingerprint: %s) is not the content of '%s' in known_sets.yaml: results are listed under its path."
     log.warning(content, place, *fingerprint_answers(loaded.examples), config.source)
