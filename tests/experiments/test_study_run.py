@@ -22,12 +22,6 @@ from ruplar.report.rows import collect, study_of
 ROWS = cases(__file__, "rows")
 
 
-def clean(places):
-    """Whatever this checkout is like: its runs may enter a table."""
-    for file in places.results.rglob(RECORD):
-        file.write_text(json.dumps(json.loads(file.read_text()) | {"dirty": False}))
-
-
 def test_a_process_that_hangs_at_its_end_is_killed():
     process = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,), daemon=True)
     process.start()
@@ -78,7 +72,6 @@ def test_a_study_trains_evaluates_records_fails_where_it_must_and_resumes(make_s
     with pytest.raises(UserError, match="method.max_latents was 1 and is now 2"):
         run(make_study(rows={**ROWS, "Short": {"of": "Mix", "set": {"method.max_latents": 2}}}), places)
 
-    clean(places)
     rows = collect(places.results)
     assert [(row.study, row.method, row.benchmark, row.seeds) for row in rows] == [
         ("tiny", "Mix", "valid", (1,)), ("tiny", "Mix", "word-problems", (1,)),

@@ -20,7 +20,7 @@ from ruplar.engine.sampling import Decoding
 from ruplar.engine.thinker import HiddenThinker, TextThinker
 from ruplar.errors import UserError
 from ruplar.evaluate.question_sets import Benchmark, Questions, open_questions
-from ruplar.evaluate.record import BenchmarkResult
+from ruplar.evaluate.record import GREEDY, BenchmarkResult, commit_of
 from ruplar.evaluate.samples import Sample, sample
 from ruplar.evaluate.score import Vote, majority, passes
 from ruplar.evaluate.score import lenient as lenient_domain
@@ -100,6 +100,7 @@ def evaluate(
     domain = lenient_domain(own) if lenient else own
     sets = open_questions([on] if isinstance(on, str) else on, own, limit=limit, data_dir=data_dir, skip_bad=skip_bad)
     found = Evaluation(sources=[questions.record for questions in sets])
+    commit, dirty = commit_of()
     for questions in sets:
         for seed in seeds if decoding.temperature > 0 or decoding.noisy else [0]:
             on_gpu = reasoner.model.backbone.device.type == "cuda"
@@ -107,13 +108,9 @@ def evaluate(
             how = _Protocol(replace(decoding, seed=seed), samples, batch_size, warm, float(latency_questions > 0))
             report = counted(questions.name, samples * len(questions.examples), on_progress)
             result, rows = _run(reasoner, questions, domain, how, report)
-            result = result.model_copy(
-                update={
-                    "lenient": lenient,
-                    "ms_batch1": _latency(reasoner, questions, how.decoding, latency_questions),
-                }
-            )
-            found.results.append(result)
+            alone = _latency(reasoner, questions, how.decoding, latency_questions)
+            about = {"lenient": lenient, "ms_batch1": alone, "commit": commit, "dirty": bool(dirty)}
+            found.results.append(result.model_copy(update=about))
             found.samples += [row | {"lenient": True} for row in rows] if lenient else rows
     return found
 
@@ -219,13 +216,15 @@ def _latency(reasoner: LatentReasoner, questions: Questions, decoding: Decoding,
 
 
 def describe(decoding: Decoding, samples: int = 1) -> str:
-    """Describe a decoding: `greedy`, `T=0.6 top-p=0.95`, or `vote of 16 noise=1`."""
+    """Describe a decoding: `greedy`, `T=0.6 top-p=0.95`, `vote of 16 noise=1`, or `greedy max-answer-tokens=8`."""
     found = [f"vote of {samples}"] if samples > 1 else []
     if decoding.noisy:
         found.append(f"noise={decoding.noise:g}")
     if decoding.temperature > 0:
         found.append(f"T={decoding.temperature:g} top-p={decoding.top_p:g}")
-    return " ".join(found) or "greedy"
+    cap = decoding.max_answer_tokens
+    limited = [] if cap == Decoding().max_answer_tokens else [f"max-answer-tokens={cap}"]
+    return " ".join([*(found or [GREEDY]), *limited])
 
 
 def soft(model: Model) -> bool:

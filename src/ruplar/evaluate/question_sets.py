@@ -83,8 +83,8 @@ def _load(
     if not loaded.examples:
         raise UserError(f"{name}: has no question.")
     cut = limit is not None and limit < len(loaded.examples)
-    # `count` rows of a file count as limited, since it may have more; generated problems have no end
-    least = limit if cut else None if config.is_generated else config.count
+    # `count` rows of a file count as limited, since it may have more; generated problems have no end, `data.valid` is as it is
+    least = limit if cut else None if config.is_generated or split == "valid" else config.count
     if skip_bad and any(loaded.record.get("left_out", {}).get(reason) for reason in (BROKEN, UNREADABLE)):
         least = least or len(loaded.examples)
     record = (

@@ -44,6 +44,7 @@ STUDY, ABLATION = "study.json", "ablation.json"
 TRY = " try "
 """In the label of a try, after that of its row; no row may have it."""
 GREEDY = "greedy"
+PACKAGE = Path(__file__).parents[1]
 PACKAGES = ("torch", "transformers", "peft")
 """Packages whose versions a record names, besides Python and this one."""
 EXECUTION = (
@@ -130,6 +131,10 @@ class BenchmarkResult(_Record):
         description="How often the model was evaluated on this test set again; the last answers are here.",
         validation_alias=AliasChoices("evaluated_again", "asked_again"),
     )
+    commit: str | None = Field(
+        None, description="Commit of the code that evaluated; null: that of the record, or unknown."
+    )
+    dirty: bool = Field(False, description="The code that evaluated had uncommitted changes.")
     added_later: bool = Field(False, description="The row was added after the study's first evaluation on a test set.")
 
     @model_validator(mode="after")
@@ -217,6 +222,7 @@ class RunRecord(_Record):
     seconds: float = 0
     train_seconds: float | None = None
     peak_gb: float | None = Field(None, description="Peak memory of the GPU, else of the process.")
+    weights: str = Field("", description="Hash of the model's weights; empty in older records.")
     model_from: str = Field("", description="Run of another study whose model was reused; empty: none.")
     finished: bool = True
     benchmarks: list[BenchmarkResult] = []
@@ -234,7 +240,7 @@ class RunRecord(_Record):
         limited = [b.name for b in self.benchmarks if b.limit is not None]
         reasons = {
             "it did not finish": not self.finished,
-            "the code had uncommitted changes": bool(self.dirty),
+            "the code had uncommitted changes": bool(self.dirty) or any(b.dirty for b in self.benchmarks),
             f"only part of {', '.join(limited)} was evaluated": bool(limited),
         }
         return [reason for reason, holds in reasons.items() if holds]
@@ -304,7 +310,7 @@ def commit_of(folder: str | Path | None = None) -> tuple[str | None, bool | None
 
     (None, None) outside a repository, and for a package inside another repository that does not track it (a `.venv`).
     """
-    folder = Path(folder or Path(__file__).parents[1])
+    folder = Path(folder or PACKAGE)
     if not git(folder, "ls-files", "--", "."):
         return None, None
     commit = git(folder, "rev-parse", "HEAD")

@@ -32,7 +32,7 @@ from ruplar.model.memory import forget_peak
 from ruplar.model.soup import average
 from ruplar.model.store import start_mark
 from ruplar.reasoner import LatentReasoner
-from ruplar.runs import fingerprints, other_samples, training_record
+from ruplar.runs import fingerprints, other_samples, training_record, weights_of
 from ruplar.train import checkpoint
 from ruplar.train.progress import Progress, line
 from ruplar.train.run import train
@@ -162,7 +162,8 @@ def _average(cell: Cell, job: Job, run: Path) -> RunRecord:
     if (run / MODEL).exists():
         shutil.rmtree(run / MODEL)  # killed before its record was written
     average([training / MODEL for training in trainings], run / MODEL)
-    return _together([read_record(training / TRAINED) for training in trainings])
+    together = _together([read_record(training / TRAINED) for training in trainings])
+    return together.model_copy(update={"weights": weights_of(run / MODEL)})
 
 
 def _together(records: Sequence[RunRecord]) -> RunRecord:

@@ -18,7 +18,7 @@ from typing import Any
 
 from ruplar.data.sources import SourceConfig
 from ruplar.errors import UserError, unknown
-from ruplar.evaluate.record import git, read_record, study_of, write_record
+from ruplar.evaluate.record import commit_of, git, read_record, study_of, write_record
 from ruplar.experiments import storage
 from ruplar.experiments.job import Job
 from ruplar.experiments.plan import Cell, rows_of
@@ -60,6 +60,10 @@ def evaluate_on_test_sets(job: Job, frozen_at: str, again: Collection[str], watc
     """
     if not job.study.test:
         raise UserError(f"study {job.study.name}: has no test sets. List them under test: in its file.")
+    if commit_of()[1]:
+        raise UserError(
+            "--final: the code of ruplar has uncommitted changes, so tables would omit its results. Commit them."
+        )
     for label in again:
         if label not in rows_of(job.study):
             raise UserError(f"--again: {unknown('row', label, rows_of(job.study))}")
