@@ -1,5 +1,6 @@
 """Real studies of a few steps, in this process: done, failed, resumed, refused, reported."""
 
+import fcntl
 import json
 import multiprocessing
 import shutil
@@ -31,7 +32,7 @@ def test_a_process_that_hangs_at_its_end_is_killed():
 
 @pytest.mark.slow
 def test_a_study_trains_evaluates_records_fails_where_it_must_and_resumes(make_study, places):
-    study = make_study(rows=ROWS, ablate={"source": "word-problems", "count": 2}, readable=2)
+    study = make_study(rows=ROWS, ablate="valid", readable=2)
     found, events = run(study, places)
     assert set(found.failed) == {"Broken-seed1", "Lost-seed1"} and found.left == []
     assert "train_sampling_strategy: must be one of" in found.failed["Broken-seed1"]
@@ -54,7 +55,7 @@ def test_a_study_trains_evaluates_records_fails_where_it_must_and_resumes(make_s
     questions = {name: {r["question"] for r in read_samples(places.results / "Mix-seed1") if r["benchmark"] == name} for name in ("valid", "word-problems")}  # fmt: skip
     assert not questions["valid"] & questions["word-problems"]
     ablation = json.loads((places.results / "Mix-seed1" / "ablation.json").read_text())
-    assert [row["mode"] for row in ablation["rows"]][:2] == ["real", "none"]
+    assert [row["mode"] for row in ablation["rows"]][:2] == ["real", "none"] and ablation["on"] == "valid"
     short = read_record(places.results / "Short-seed1")
     assert short.config["method"]["max_latents"] == 1 and all(b.latents <= 1 for b in short.benchmarks)
     assert short.train_seconds == record.train_seconds
@@ -119,7 +120,7 @@ def test_a_bug_fails_only_its_cell_and_is_in_its_log(make_study, places, monkeyp
     assert "in breaks" in (places.work / "A-seed1" / storage.LOG).read_text()
 
 
-def test_a_cell_claimed_by_a_living_process_is_left_to_it(make_study, places):
+def test_a_cell_claimed_by_a_living_process_is_left_to_it(make_study, places, monkeypatch):
     study = make_study(rows={"No-CoT": "embedded-no_cot"})
     [cell] = plan(study)
     with storage.claim(cell, places) as mine:
@@ -127,6 +128,11 @@ def test_a_cell_claimed_by_a_living_process_is_left_to_it(make_study, places):
         found, events = run(study, places)
         assert events == [] and found.left == ["No-CoT-seed1"]
     assert storage.status(cell, places, study) == "waiting"
+    with (places.run(cell) / ".lock").open() as looking:  # as `--plan` does in another process, for an instant
+        fcntl.flock(looking, fcntl.LOCK_SH)
+        monkeypatch.setattr(time, "sleep", lambda seconds: fcntl.flock(looking, fcntl.LOCK_UN))
+        with storage.claim(cell, places) as mine:
+            assert mine
 
 
 def test_a_row_whose_model_was_removed_is_refused_instead_of_waited_for(make_study, finished):

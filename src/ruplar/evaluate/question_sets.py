@@ -79,7 +79,10 @@ def _load(
     loaded = open_source(
         config, domain, need_steps=False, skip_bad=skip_bad, data_dir=data_dir, split=split, skip_with=_SKIP_WITH
     )
-    name = entry.name if isinstance(entry, Part) else _name(config, loaded, data_dir)
+    named = entry.name if isinstance(entry, Part) else ""
+    name = named if named and named not in KNOWN_SETS else _name(config, loaded, data_dir)
+    if named not in ("", name):
+        raise UserError(f"{name}: is not the content of '{named}'. Replace it, or list the file by its path.")
     if not loaded.examples:
         raise UserError(f"{name}: has no question.")
     cut = limit is not None and limit < len(loaded.examples)
@@ -87,9 +90,7 @@ def _load(
     least = limit if cut else None if config.is_generated or split == "valid" else config.count
     if skip_bad and any(loaded.record.get("left_out", {}).get(reason) for reason in (BROKEN, UNREADABLE)):
         least = least or len(loaded.examples)
-    record = (
-        {**loaded.record, "source": name} if name not in KNOWN_SETS and not isinstance(entry, Part) else loaded.record
-    )
+    record = {**loaded.record, "source": name} if name not in KNOWN_SETS and split == "test" else loaded.record
     return Questions(name, loaded.examples[:limit] if cut else loaded.examples, least, record)
 
 
