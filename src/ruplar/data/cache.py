@@ -40,8 +40,8 @@ def source_of(*plugins: Any) -> str:
 @cache
 def package_source(root: Path) -> str:
     """Return a hash of the package in this folder, without `NOT_IN_KEY`; computed once per process."""
-    # the generators' texts and the tables of augmentation are data files
-    found = [*root.rglob("*.py"), *root.glob("problems/**/*.yaml"), *root.glob("data/augment/*.yaml")]
+    # the generators' texts, the tables of augmentation and the known sets are data files
+    found = [*root.rglob("*.py"), *root.glob("problems/**/*.yaml"), *root.glob("data/**/*.yaml")]
     files = (file.relative_to(root) for file in sorted(found))
     return "".join(fingerprint(root / file) for file in files if file.with_suffix("").parts[0] not in NOT_IN_KEY)
 

@@ -2,7 +2,8 @@
 
 RUN/recipe.yaml      the whole config              RUN/metrics.jsonl    the curve
 RUN/checkpoint-N/    to resume from                RUN/model/           the trained model
-RUN/start.json       hash of the start weights     .encoded/ beside it  pre-tokenized data, shared by runs; see `prepare.py`
+RUN/start.json       hash of the start weights     RUN/data.json        hashes of the data
+.encoded/ beside it  pre-tokenized data, shared by runs; see `prepare.py`
 """
 
 import atexit
@@ -217,7 +218,7 @@ class TrainingRun:
             atexit.register(_leave_group)
         if trainer.is_world_process_zero():
             checkpoint.clear_drafts(self.output)
-            write_begun(self.output, self.config, self.start, resume)
+            write_begun(self.output, self.config, self.start, self.data.fingerprints, resume)
         warn_bfloat16(self.model.backbone)
         with sound_attention(self.config.speed.pack):
             _run(trainer, start)
@@ -238,7 +239,7 @@ class TrainingRun:
 
     def _reinforce(self, resume: bool, progress: Show | None, callbacks: Sequence[TrainerCallback]) -> TrainResult:
         check_grpo(self.config, self.args.world_size, self.method_initialized)
-        write_begun(self.output, self.config, self.start, resume)
+        write_begun(self.output, self.config, self.start, self.data.fingerprints, resume)
         began, grpo = time.monotonic(), self.model.method.config.grpo
         worker, validate = Reinforcer(self.model, self.data.train, grpo, self.config.seed), self.validate()
         shown = ProgressCallback(self.output, lambda: ("latent", "answer"), progress)
