@@ -127,7 +127,8 @@ def evaluate_and_record(
     started, clock = datetime.now(UTC), time.monotonic()
     questions = open_questions(on, _domain(reference), limit=limit, data_dir=data_dir, skip_bad=skip_bad)
     existing = read_record(folder) if (folder / RECORD).is_file() else None
-    if existing is not None and any(one.limit is not None for one in questions) and _has_whole_results(existing):
+    whole = existing is not None and (existing.train_seconds or any(one.limit is None for one in existing.benchmarks))
+    if whole and any(one.limit is not None for one in questions):
         folder = folder / "partial"
         console.print(f"only part of the questions is evaluated; results: {folder}, {RECORD} beside it is unchanged")
         existing = read_record(folder) if (folder / RECORD).is_file() else None
@@ -172,10 +173,6 @@ def evaluate_and_record(
     return record, folder, new
 
 
-def _has_whole_results(record: RunRecord) -> bool:
-    return record.train_seconds is not None or any(result.limit is None for result in record.benchmarks)
-
-
 def _beside(questions: Questions, record: RunRecord, console: Console) -> Questions:
     """Rename questions whose name the record has for other content, so that the record has both results."""
     [(place, mark)] = fingerprints([questions.record]).items()
@@ -191,9 +188,8 @@ def _beside(questions: Questions, record: RunRecord, console: Console) -> Questi
 def _print_result(console: Console, result: BenchmarkResult) -> None:
     if not console.is_terminal:
         seconds = result.ms_per_question * result.n / 1000
-        console.print(
-            f"{result.name}: {result.accuracy:.1f} % of {result.n:,} questions, {seconds:.0f} s", highlight=False
-        )
+        text = f"{result.name}: {result.accuracy:.1f} % of {result.n:,} questions, {seconds:.0f} s"
+        console.print(text, highlight=False)
 
 
 def _domain(reference: str) -> Domain:

@@ -75,9 +75,7 @@ def write_once(folder: Path, write: Callable[[Path], None]) -> None:
                 return
             with atomic_folder(folder) as draft:
                 write(draft)
-                sizes = {
-                    str(file.relative_to(draft)): file.stat().st_size for file in draft.rglob("*") if file.is_file()
-                }
+                sizes = {str(one.relative_to(draft)): one.stat().st_size for one in draft.rglob("*") if one.is_file()}
                 (draft / _SIZES).write_text(json.dumps(sizes, indent=1, sort_keys=True), encoding="utf-8")
     except OSError as error:
         place = Path(str(error.filename or folder))

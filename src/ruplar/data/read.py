@@ -171,7 +171,4 @@ def step_hint(domain: Domain, left_out: Mapping[str, list[Problem]] | None = Non
 def _bad_rows(bad: dict[str, list[Problem]], rows: int, domain: Domain, skip_with: str) -> list[str]:
     skip = f"{skip_with} to leave them out"
     fixes = {NO_STEP: f"{step_hint(domain, bad)}. Choose another data.domain, or {skip}."}
-    return [
-        f"{_count(problems, rows)}. {fixes.get(reason, f'Correct them, or {skip}.')}"
-        for reason, problems in bad.items()
-    ]
+    return [f"{_count(some, rows)}. {fixes.get(why, f'Correct them, or {skip}.')}" for why, some in bad.items()]

@@ -156,11 +156,12 @@ def generator(domain: str) -> Callable[..., Iterator[Example]]:
     """Name of a packaged domain → its generator: (count, seed, steps=, start=, split=) → examples."""
     for source, about in GENERATORS.items():
         if about == domain:
-            return _generator(source).generate
+            return module_of(source).generate
     raise UserError(unknown("domain with a generator", domain, GENERATORS.values()))
 
 
-def _generator(source: str) -> ModuleType:
+def module_of(source: str) -> ModuleType:
+    """Return the module of a generator."""
     return importlib.import_module(f"ruplar.problems.{source.replace('-', '_')}")
 
 
@@ -191,7 +192,7 @@ class GeneratedProblems(ExampleView):
     def _from(self, start: int, count: int) -> Iterator[Example]:
         c = self.config
         families = {"families": c.families} if c.source == GENERATOR else {}
-        return _generator(c.source).generate(count, c.seed, steps=c.steps, start=start, split=self.split, **families)
+        return module_of(c.source).generate(count, c.seed, steps=c.steps, start=start, split=self.split, **families)
 
 
 @dataclass(frozen=True)
@@ -284,7 +285,7 @@ def _generated(config: SourceConfig, domain: Domain, split: Split) -> LoadedSour
         raise UserError(f"'{source}' is of the domain '{expected}', not '{name}'. Set data.domain: {expected}.")
     problems = GeneratedProblems(config, split)
     record = {"source": config.name, "split": split, "seed": config.seed, "examples": len(problems), "left_out": {}}
-    revision = getattr(_generator(source), "REVISION", 1)
+    revision = getattr(module_of(source), "REVISION", 1)
     return LoadedSource(problems, record | ({"revision": revision} if revision > 1 else {}))
 
 

@@ -58,17 +58,9 @@ class AblationRow:
     def as_dict(self) -> dict[str, Any]:
         """Convert to plain data."""
         mean, low, high = self.difference or (None, None, None)
-        return {
-            "mode": self.mode,
-            "about": MODES[self.mode],
-            **{
-                key: getattr(self.result, key)
-                for key in ("n", "correct", "accuracy", "low", "high", "latents", "unreadable")
-            },
-            "difference": mean,
-            "difference_low": low,
-            "difference_high": high,
-        }
+        keys = ("n", "correct", "accuracy", "low", "high", "latents", "unreadable")
+        found = {"mode": self.mode, "about": MODES[self.mode], **{key: getattr(self.result, key) for key in keys}}
+        return {**found, "difference": mean, "difference_low": low, "difference_high": high}
 
 
 def ablate(

@@ -90,9 +90,8 @@ def evaluate(
         on_progress: See `Progress`.
     """
     if not seeds or len(set(seeds)) < len(seeds):
-        raise UserError(
-            f"seeds: {list(seeds)} {'has duplicates' if seeds else 'is empty'}. Pass at least one, each once."
-        )
+        wrong = "has duplicates" if seeds else "is empty"
+        raise UserError(f"seeds: {list(seeds)} {wrong}. Pass at least one, each once.")
     decoding = decoding or Decoding()
     check_samples(samples, decoding)
     reasoner = model if isinstance(model, LatentReasoner) else LatentReasoner.from_pretrained(model)

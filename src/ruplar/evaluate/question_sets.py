@@ -55,9 +55,7 @@ def open_questions(
     """Load every benchmark."""
     if limit is not None and limit < 1:
         raise UserError(f"limit: must be at least 1, got {limit}. Leave it out to use every question.")
-    found = [
-        entry if isinstance(entry, Questions) else _load(entry, domain, limit, data_dir, skip_bad) for entry in on
-    ]
+    found = [one if isinstance(one, Questions) else _load(one, domain, limit, data_dir, skip_bad) for one in on]
     names = [questions.name for questions in found]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:

@@ -131,9 +131,7 @@ class BenchmarkResult(_Record):
         description="How often the model was evaluated on this test set again; the last answers are here.",
         validation_alias=AliasChoices("evaluated_again", "asked_again"),
     )
-    commit: str | None = Field(
-        None, description="Commit of the code that evaluated; null: that of the record, or unknown."
-    )
+    commit: str | None = Field(None, description="Commit of the code that evaluated; null: unknown.")
     dirty: bool = Field(False, description="The code that evaluated had uncommitted changes.")
     added_later: bool = Field(False, description="The row was added after the study's first evaluation on a test set.")
 
@@ -334,10 +332,8 @@ def machine(gpu: str | None = None) -> Machine:
     cpu = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
     if info.is_file():
-        named = (
-            line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")
-        )
-        cpu = next(named, cpu)
+        named = (line.partition(":")[2] for line in info.read_text().splitlines() if line.startswith("model name"))
+        cpu = next(named, cpu).strip()
     try:
         memory = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
     except (AttributeError, ValueError, OSError):

@@ -106,12 +106,8 @@ def bootstrap_mean(values: Sequence[float], *, seed: int = 0, draws: int = 10_00
     rng = np.random.default_rng(seed)
     # in blocks of draws: 10,000 draws of 10,000 values at once would need 800 MB
     block = max(1, 2_000_000 // data.size)
-    means = np.concatenate(
-        [
-            data[rng.integers(0, data.size, size=(min(block, draws - i), data.size))].mean(1)
-            for i in range(0, draws, block)
-        ]
-    )
+    sizes = [(min(block, draws - i), data.size) for i in range(0, draws, block)]
+    means = np.concatenate([data[rng.integers(0, data.size, size=size)].mean(1) for size in sizes])
     low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Estimate(float(data.mean()), float(low), float(high))
 

@@ -106,9 +106,8 @@ def plan(
     if not wrong:
         _warn_of_missing_soups(study, cells)
         wrong += unequal({cell.label: cell.config for cell in cells if cell.of is None}, study.controls)
-        wrong += (
-            _set_problems(study, cells[0].config.data.domain.make(), data_dir) if check_files and check_init else []
-        )
+        domain = cells[0].config.data.domain.make()
+        wrong += _set_problems(study, domain, data_dir) if check_files and check_init else []
     if wrong:
         raise UserError(*wrong, where=f"study {study.name}")
     return cells

@@ -73,9 +73,7 @@ def evaluate_on_test_sets(job: Job, frozen_at: str, again: Collection[str], watc
     if not job.study.test:
         raise UserError(f"study {job.study.name}: has no test sets. List them under test: in its file.")
     if commit_of()[1]:
-        raise UserError(
-            "--final: the code of ruplar has uncommitted changes, so tables would omit its results. Commit them."
-        )
+        raise UserError("--final: the code of ruplar has uncommitted changes; tables omit such results. Commit them.")
     for label in again:
         if label not in rows_of(job.study):
             raise UserError(f"--again: {unknown('row', label, rows_of(job.study))}")

@@ -78,6 +78,7 @@ def _score(result: BenchmarkResult) -> EvalResult:
     known = KNOWN_SETS.get(result.name)
     whole = known is None or result.n == known.rows  # older records name a benchmark after its file, whatever it held
     place, config, split = (hub_set(result.name) if whole else None) or (result.name, None, None)
+    bounds = {"low": round(result.low, 2), "high": round(result.high, 2)}
     return EvalResult(
         task_type=TASK,
         dataset_type=place,
@@ -87,12 +88,7 @@ def _score(result: BenchmarkResult) -> EvalResult:
         metric_type="accuracy",
         metric_name="accuracy, %",
         metric_value=round(result.accuracy, 2),
-        metric_args={
-            "questions": result.n,
-            "low": round(result.low, 2),
-            "high": round(result.high, 2),
-            "decoding": result.decoding,
-        },
+        metric_args={"questions": result.n, **bounds, "decoding": result.decoding},
     )
 
 

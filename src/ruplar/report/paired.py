@@ -55,9 +55,8 @@ def pairs(rows: Sequence[Row], against: str | Labels | None = None) -> list[Pair
         named = {row.method: row for row in group}
         best = min(group, key=lambda row: (-row.accuracy, row.forwards)).method
         labels = against if isinstance(against, Mapping) else dict.fromkeys(named, against or best)
-        found += _family(
-            [(row, named[of]) for row in group if (of := labels.get(row.method)) in named and of != row.method]
-        )
+        compared = [(row, named.get(labels.get(row.method, ""))) for row in group]
+        found += _family([(row, of) for row, of in compared if of is not None and of.method != row.method])
     return found
 
 

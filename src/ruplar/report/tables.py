@@ -94,9 +94,8 @@ def summary_table(rows: Sequence[Row]) -> Table:
     costs = f" #L: soft tokens, or reasoning tokens of a written chain{f'; on {heads[0]}, as are the forward passes' if names[1:] else ''}."
     heads[1:1] = ["% of CoT"] if shares else []
     heads += [paper.BENCHMARKS["average"]] if means else []
-    counts = ", ".join(
-        f"{paper.BENCHMARKS.get(n, n)} {next(r.n for r in tested if r.benchmark == n):,}" for n in names
-    )
+    sizes = {row.benchmark: row.n for row in reversed(tested)}
+    counts = ", ".join(f"{paper.BENCHMARKS.get(name, name)} {sizes[name]:,}" for name in names)
     about = "".join(f" {name}: {ABOUT[name]}." for name in names if name in ABOUT)
     note = f"Accuracy in percent ± half its 95 % confidence interval. Questions: {counts}.{about} {INTERVALS}{costs}"
     heads = [*place, "seeds", *heads, "#L", "forward passes"]

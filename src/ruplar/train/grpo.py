@@ -139,11 +139,8 @@ class Reinforcer:
         examples = [self.examples[int(i)] for i in rng.integers(len(self.examples), size=c.questions)]
         sampled = draw(self.model, examples, c, self.seed, number)
         accuracy = sum(one.right for one in sampled) / len(sampled)
-        metrics = {
-            "reward": accuracy,
-            "accuracy": accuracy,
-            "latents": sum(one.latents for one in sampled) / len(sampled),
-        }
+        latents = sum(one.latents for one in sampled) / len(sampled)
+        metrics = {"reward": accuracy, "accuracy": accuracy, "latents": latents}
         # differs from the paper: D57. A group whose answers are all right or all wrong has advantages of 0 and is skipped
         used = [one for one in sampled if one.advantage != 0]
         order = rng.permutation(len(used))

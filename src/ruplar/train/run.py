@@ -131,9 +131,8 @@ class TrainingRun:
         self.config, self.output, self.encoded = config, output, encoded or output.parent / ENCODED
         method, domain = config.method.make(), config.data.domain.make()
         check_settings(config, method)
-        self.args = training_arguments(
-            config.training, output, config.seed, device, validates=config.data.valid is not None
-        )
+        validates = config.data.valid is not None
+        self.args = training_arguments(config.training, output, config.seed, device, validates)
         self.sharded = shards(self.args)
         self.data = data or load_chains(config, domain, method, self.encoded)
         set_seed(config.seed)  # initialises new weights and adapters
