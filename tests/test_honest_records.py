@@ -117,10 +117,8 @@ def test_evaluating_on_training_questions_is_told_everywhere(ruplar, tmp_path, c
 
     chains(tmp_path / "train.jsonl", 8)
     words = ("train", "embedded-live", "data.train=train.jsonl", "data.valid=null", *SMALL, "--device", "cpu")
-    assert (
-        ruplar(*words, "training.eval_strategy=no", "training.load_best_model_at_end=false", "--output", "run").code
-        == 0
-    )
+    words = (*words, "training.eval_strategy=no", "training.load_best_model_at_end=false")
+    assert ruplar(*words, "--output", "run").code == 0
     sums(tmp_path / "ask.jsonl", 10)  # eight of its questions are those of train.jsonl
     said = ruplar("evaluate", "run", "--on", "ask.jsonl", "--device", "cpu")
     assert said.code == 0 and "the model was trained on 8 of these 10 questions" in caplog.text

@@ -58,10 +58,8 @@ def test_a_config_written_out_reads_back_to_the_same_config(small):
 
 
 def test_overrides_change_single_values_sections_and_lists(small):
-    config = load_recipe(
-        small(),
-        ["prior.operand_share=0.5", "backbone.lora=null", "data.train.count=7", "data.train.0.seed=9", "seed=3"],
-    )
+    changes = "prior.operand_share=0.5 backbone.lora=null data.train.count=7 data.train.0.seed=9 seed=3"
+    config = load_recipe(small(), changes.split())
     assert config.prior.settings.operand_share == 0.5
     assert config.backbone.lora is None
     assert (config.data.train[0].count, config.data.train[0].seed, config.seed) == (7, 9, 3)
@@ -121,12 +119,8 @@ def test_a_file_without_sections_is_refused(small):
 def test_overrides_that_cannot_be_read_are_told_together(small):
     found = problems(small(), "seed", "prior.name=", "seed.x=1", "data.train.4.count=1", "seed=[1")
     # the recipe has no seed: section to look into, so seed.x finds its place and fails the check instead
-    assert [p.split(":")[0].split(" ")[0] for p in found] == [
-        "'seed'",
-        "'prior.name='",
-        "'seed=[1'",
-        "'data.train.4.count'",
-    ]
+    wanted = ["'seed'", "'prior.name='", "'seed=[1'", "'data.train.4.count'"]
+    assert [p.split(":")[0].split(" ")[0] for p in found] == wanted
 
 
 def test_generated_training_problems_may_not_be_those_of_a_test(small):
@@ -151,9 +145,8 @@ def test_a_set_that_needs_a_package_which_is_not_installed_is_refused(small, mon
 
 def test_a_recipe_may_build_on_another(small):
     base = small()
-    child = small(
-        f"base: {base.name}\nname: child\nprior: {{name: gumbel}}\ntraining: {{max_steps: 3}}\n", "child.yaml"
-    )
+    text = f"base: {base.name}\nname: child\nprior: {{name: gumbel}}\ntraining: {{max_steps: 3}}\n"
+    child = small(text, "child.yaml")
     config = load_recipe(child)
     assert (config.name, config.prior.name, config.method.settings.max_latents) == ("child", "gumbel", 8)
     assert config.training == {"learning_rate": 0.0003, "eval_strategy": "no", "max_steps": 3}

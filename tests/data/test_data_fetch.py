@@ -86,10 +86,8 @@ def test_rows_are_picked_from_a_table_whose_numbers_stand_apart(server, monkeypa
     server.files["/train.csv"] = table.encode()
     rows, content = fingerprint_answers([Example("Ann's 3. 20, is 0.5?", (), "20.5", "", "")])
     known(monkeypatch, "short-dev", url=f"{server.url}/train.csv", rows=rows, fingerprint=content, picked=[1])
-    assert json.loads(fetch("short-dev", tmp_path)[0].read_text()) == {
-        "question": "Ann's 3. 20, is 0.5?",
-        "answer": "20.5",
-    }
+    found = json.loads(fetch("short-dev", tmp_path)[0].read_text())
+    assert found == {"question": "Ann's 3. 20, is 0.5?", "answer": "20.5"}
     known(monkeypatch, "short-dev", picked=[7])
     with pytest.raises(UserError, match="it has no such rows"):
         fetch("short-dev", tmp_path / "other")

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from cases import cases
 
 from ruplar import plugins
 from ruplar.data.check import check_chains
@@ -42,21 +43,9 @@ def test_answers_are_compared_by_what_they_conclude():
     assert not DOMAIN.same("Every Tom is a lempus.", "Tom is a lempus.")
 
 
-@pytest.mark.parametrize(
-    ("change", "fault"),
-    [
-        ({"steps": ("Tom is a terpus.", "Every terpus is a lempus.")}, "'Every terpus is a lempus' is not a fact of the question"),
-        ({"steps": GOOD.steps[1:]}, "the chain begins with terpus, but the question is about Tom"),
-        ({"steps": (GOOD.steps[0], GOOD.steps[2])}, "'Every brimpus is a lempus' does not follow from terpus"),
-        ({"steps": GOOD.steps[:2]}, "the chain ends in brimpus, but the answer is lempus"),
-        ({"answer": "Tom is a dumpus."}, "the answer is dumpus, but the question asks for scrompus or lempus"),
-        ({"answer": "Bob is a lempus."}, "the answer is about Bob, but the question is about Tom"),
-        ({"answer": "Every Tom is a lempus."}, "the answer is about every Tom, but the question is about Tom"),
-        ({"answer": "Tom is a scrompus."}, "that Tom is a scrompus does not follow from the question"),
-        ({"question": QUESTION.replace("Sally is a rempus.", "Tom is a rempus.")}, "that Tom is a scrompus follows as well"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("change", "fault"), cases(__file__, "faults"))
 def test_errors_of_a_chain(change, fault):
+    change = {key: QUESTION.replace(*value) if key == "question" else value for key, value in change.items()}
     assert fault in faults(DOMAIN, replace(GOOD, **change))
 
 

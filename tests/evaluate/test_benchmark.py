@@ -22,13 +22,9 @@ def said(reasoner, questions) -> list[Answer]:
 @pytest.fixture
 def toy(said, questions, write_questions):
     """A benchmark of seven on which the model is right on all but the second and the fourth question."""
-    wrong = {1, 3}
-    return write_questions(
-        [
-            {"question": q, "answer": "-1" if i in wrong else a.text}
-            for i, (q, a) in enumerate(zip(questions, said, strict=True))
-        ]
-    )
+    answers = [answer.text for answer in said]
+    answers[1] = answers[3] = "-1"
+    return write_questions([{"question": q, "answer": a} for q, a in zip(questions, answers, strict=True)])
 
 
 def test_a_benchmark_is_graded_question_by_question_in_its_own_order(reasoner, toy, said, questions):

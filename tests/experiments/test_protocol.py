@@ -78,9 +78,7 @@ def test_test_sets_are_asked_once_with_the_commit_of_the_rows(folder, final):
         found = results(folder, cell)
         new, old = found["word-problems:bakery"], found["word-problems:short"]
         assert (new.frozen_at, new.n, new.evaluated_again, new.added_later) == (frozen, 2, 0, False)
-        assert new.evaluated_at and (old.frozen_at, old.evaluated_at) == ("", ""), (
-            "what was on record is kept as it is"
-        )
+        assert new.evaluated_at and (old.frozen_at, old.evaluated_at) == ("", ""), "what was on record is kept"
         asked = [row["benchmark"] for row in read_samples(folder / "results" / "tiny" / cell)]
         assert [asked.count(name) for name in found] == [result.n for result in found.values()]
     about = json.loads((folder / "results" / "tiny" / "study.json").read_text())

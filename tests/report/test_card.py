@@ -177,10 +177,8 @@ def test_the_card_of_a_mean_names_its_trainings_and_how_to_make_it_again():
 def test_the_question_shown_is_one_it_answered_right():
     text = made(EMBEDDED / "embedded-ruplar-seed777")
     assert "ruplar ask toy 'At the market Kate buys 3 shirts at $7 each" in text
-    assert (
-        "In the evaluation it answered `53` after latents whose most likely tokens are `21`, `32`, `53`; the correct answer is `53`."
-        in text
-    )
+    latents = "latents whose most likely tokens are `21`, `32`, `53`"
+    assert f"In the evaluation it answered `53` after {latents}; the correct answer is `53`." in text
 
 
 def test_no_path_of_the_machine_enters(tmp_path):
