@@ -31,9 +31,10 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture(autouse=True)
-def no_data_folder(monkeypatch):
-    """Hide RUPLAR_DATA, so that a test reads the real benchmark files only through `benchmark_data`."""
+def same_everywhere(monkeypatch):
+    """Hide RUPLAR_DATA, so that a test reads real benchmark files only through `benchmark_data`, and changes of this checkout."""
     monkeypatch.delenv("RUPLAR_DATA", raising=False)
+    monkeypatch.setattr("ruplar.evaluate.record.PACKAGE", Path(Path.cwd().root))
 
 
 @pytest.fixture(scope="session")

@@ -157,8 +157,5 @@ def test_convert_writes_over_nothing(ruplar, refused, tmp_path):
     (tmp_path / "out.jsonl").write_text("mine\n")
     assert "out.jsonl: exists" in refused("data", "convert", "prose.jsonl", "out.jsonl")
     assert "1 of 1 rows converted" in ruplar("data", "convert", "prose.jsonl", "out.jsonl", "--force").out
-    assert json.loads((tmp_path / "out.jsonl").read_text()) == {
-        "problem": "3 and 4?",
-        "solution": "<<3+4=7>>",
-        "answer": "7",
-    }
+    converted = {"problem": "3 and 4?", "solution": "<<3+4=7>>", "answer": "7"}
+    assert json.loads((tmp_path / "out.jsonl").read_text()) == converted

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from ruplar import plugins
-from ruplar.evaluate.question_sets import open_questions
+from ruplar.data.sources import SourceConfig, open_source
+from ruplar.errors import UserError
+from ruplar.evaluate.question_sets import Part, open_questions
 from ruplar.evaluate.record import read_record, read_samples
 from ruplar.report.front_matter import front_matter
 
@@ -30,26 +32,32 @@ def test_a_file_is_called_by_its_path_and_a_known_benchmark_by_its_content(tmp_p
     monkeypatch.chdir(tmp_path)
     sums(tmp_path / "svamp.jsonl", 30)
     assert names("svamp.jsonl") == ["svamp.jsonl"]
-    real = benchmark_data("svamp") / "svamp-test.jsonl"
+    real = benchmark_data("svamp", "gsm8k-aug") / "svamp-test.jsonl"
     shutil.copy(real, tmp_path / "renamed.jsonl")
     assert names("renamed.jsonl") == ["svamp"] and names("svamp", data_dir=real.parent) == ["svamp"]
+    assert names(str(real.parent / "gsm8k-aug-test.jsonl")) == ["gsm8k-aug"], "gsm8k-test has the same questions"
+    for split in ("train", "valid"):
+        with pytest.raises(UserError, match=f"'renamed.jsonl' has the content of 'svamp', a test set.*data.{split}"):
+            open_source(SourceConfig(source="renamed.jsonl"), ARITHMETIC, need_steps=False, split=split)
 
 
 def test_a_file_in_the_place_of_a_benchmark_does_not_get_its_name(tmp_path, monkeypatch, caplog):
     monkeypatch.chdir(tmp_path)
     sums(Path("data/svamp-test.jsonl"), 30)
     assert names("svamp") == ["data/svamp-test.jsonl"] and "is not the content of 'svamp'" in caplog.text
+    some = SourceConfig(source="data/svamp-test.jsonl", count=3)
+    (all_of_it, part) = open_questions([Part("valid", some, "valid"), some], ARITHMETIC)
+    assert (all_of_it.limit, part.limit) == (None, 3), "data.valid may be the first rows of a file"
 
 
 def test_own_questions_never_enter_a_card_or_table_as_a_benchmark(ruplar, tmp_path):
     sums(tmp_path / "svamp.jsonl", 3)
     words = ("evaluate", "embedded:no_cot", "--on", "svamp.jsonl", "--device", "cpu", "--output", "asked")
     assert ruplar(*words).code == 0
-    record = read_record(tmp_path / "asked").model_copy(update={"dirty": False})
+    record = read_record(tmp_path / "asked")
     assert "test: svamp.jsonl" in record.data
     [shown] = front_matter("mine", record, adapter=True, backbone="embedded")["model-index"][0]["results"]
     assert shown["dataset"] == {"name": "svamp.jsonl", "type": "svamp.jsonl"}
-    (tmp_path / "asked" / "run.json").write_text(record.model_dump_json(), encoding="utf-8")
     assert "| svamp.jsonl | 3 |" in ruplar("report", "asked").out
 
 
@@ -109,17 +117,19 @@ def test_evaluating_on_training_questions_is_told_everywhere(ruplar, tmp_path, c
 
     chains(tmp_path / "train.jsonl", 8)
     words = ("train", "embedded-live", "data.train=train.jsonl", "data.valid=null", *SMALL, "--device", "cpu")
-    assert (
-        ruplar(*words, "training.eval_strategy=no", "training.load_best_model_at_end=false", "--output", "run").code
-        == 0
-    )
+    words = (*words, "training.eval_strategy=no", "training.load_best_model_at_end=false")
+    assert ruplar(*words, "--output", "run").code == 0
     sums(tmp_path / "ask.jsonl", 10)  # eight of its questions are those of train.jsonl
     said = ruplar("evaluate", "run", "--on", "ask.jsonl", "--device", "cpu")
     assert said.code == 0 and "the model was trained on 8 of these 10 questions" in caplog.text
     assert "(8 in" in said.out
-    record = read_record(tmp_path / "run").model_copy(update={"dirty": False})
-    assert record.benchmarks[0].trained_on == 8
-    (tmp_path / "run" / "run.json").write_text(record.model_dump_json(), encoding="utf-8")
+    run = read_record(tmp_path / "run")
+    assert run.benchmarks[0].trained_on == 8
+    cap = ("--max-answer-tokens", "2", "--seeds", "3")
+    assert ruplar("evaluate", "run", "--on", "ask.jsonl", "--device", "cpu", "--output", "apart", *cap).code == 0
+    apart = read_record(tmp_path / "apart")
+    assert (apart.name, apart.seed, apart.weights) == (run.name, 777, run.weights) and run.weights
+    assert apart.benchmarks[0].decoding == "greedy max-answer-tokens=2"
     table = ruplar("report", "run").out
     assert "⁴ |" in table and "⁴ The model was trained on some of these questions." in table
     metadata = read_metadata(tmp_path / "run" / "model")

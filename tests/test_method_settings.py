@@ -9,10 +9,10 @@ from ruplar.cli.options import method_settings
 from ruplar.errors import UserError
 from ruplar.evaluate.record import BenchmarkResult, RunRecord
 from ruplar.model.settings import LoraSettings
-from ruplar.model.store import PluginSpec, init_method, load_model, save_model
+from ruplar.model.store import PluginSpec, init_method, load_model, read_metadata, save_model
 from ruplar.reasoner import LatentReasoner
 from ruplar.report.rows import Run, pool
-from ruplar.runs import _check_same_method
+from ruplar.runs import check_same_model
 
 
 @pytest.fixture(scope="module")
@@ -80,13 +80,15 @@ def record(name: str, settings: dict, seed: int = 0) -> RunRecord:
     )  # fmt: skip
 
 
-def test_results_of_two_speeds_do_not_meet_in_one_record(tmp_path):
-    begun = record("colar", {"method": "colar", "speed": 5, "sigma": None})
-    _check_same_method(begun, PluginSpec(name="colar", settings={"speed": 5, "sigma": 0.07}), tmp_path)
-    with pytest.raises(UserError, match=r"another method\.speed"):
-        _check_same_method(begun, PluginSpec(name="colar", settings={"speed": 2, "sigma": 0.07}), tmp_path)
-    with pytest.raises(UserError, match="not 'ruplar'"):
-        _check_same_method(begun, PluginSpec(name="ruplar"), tmp_path)
+def test_results_of_two_models_do_not_meet_in_one_record(folder, tmp_path):
+    metadata = read_metadata(folder)
+    begun = record("colar", {"method": "colar"}).model_copy(update={"config": metadata.model_dump(mode="json")})
+    check_same_model(begun, metadata, "abc", tmp_path)  # an older record does not know its weights
+    faster = metadata.method.model_copy(update={"settings": {**metadata.method.settings, "speed": 2}})
+    known = begun.model_copy(update={"weights": "def"})
+    for one, other, said in ((begun, {"method": faster}, "method.speed"), (known, {}, "weights")):
+        with pytest.raises(UserError, match=f"has results of 'colar', another model: {said} differ"):
+            check_same_model(one, metadata.model_copy(update=other), "abc", tmp_path)
 
 
 def test_tables_name_what_a_run_really_is(tmp_path):

@@ -52,11 +52,8 @@ def test_a_saved_model_loads_bit_for_bit_with_its_metadata(tree, lora):
 def test_an_adapter_folder_has_only_the_adapter_and_a_full_one_is_self_contained(tree):
     save_model(tree / "small", trained())
     save_model(tree / "full", trained(lora=None))
-    assert {f.name for f in (tree / "small").iterdir()} == {
-        METADATA_FILE,
-        "adapter_config.json",
-        "adapter_model.safetensors",
-    }
+    files = {METADATA_FILE, "adapter_config.json", "adapter_model.safetensors"}
+    assert {f.name for f in (tree / "small").iterdir()} == files
     wanted = logits(load_model("full"))
     shutil.rmtree(tree / "base")
     assert torch.equal(logits(load_model("full")), wanted)

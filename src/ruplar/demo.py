@@ -167,7 +167,8 @@ def _ablate(demo: _Demo) -> None:
 def _train_live(demo: _Demo) -> None:
     from ruplar.config import load_recipe
     from ruplar.display import percent, table
-    from ruplar.runs import train_and_record
+    from ruplar.evaluate.record import read_record, write_record
+    from ruplar.runs import train_and_record, weights_of
 
     demo.say("\n4  Live training: the model learns a family of problems it has never seen", "bold")
     demo.say("Ctrl-C ends the training early and evaluates the model so far.", "dim")
@@ -180,6 +181,7 @@ def _train_live(demo: _Demo) -> None:
         )
     if demo.size.kept < 1:
         _interpolate(run / "model", demo.size.kept)
+        write_record(read_record(run).model_copy(update={"weights": weights_of(run / "model")}), run)
         demo.say(f"The adapter keeps {demo.size.kept:.0%} of its change, which protects the old problems.", "dim")
     new_after, old_after = (_evaluate(demo, str(run), source, run.name) for source in (LIVE_FAMILY, OLD))
     old_before = demo.summary["methods"]["ruplar"]
@@ -225,7 +227,7 @@ def _stoppable(demo: _Demo) -> Iterator[Show]:
 
 
 def _interpolate(model: Path, kept: float) -> None:
-    """Move a model toward the start of its training: multiply the B matrices of its adapter; trained embedding rows stay."""
+    """Move a model toward the start of its training: multiply its adapter's B matrices; embedding rows stay."""
     from safetensors.torch import load_file, save_file
 
     file = model / "adapter_model.safetensors"

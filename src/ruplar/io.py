@@ -16,8 +16,8 @@ from typing import IO, Any
 
 from ruplar.errors import UserError
 
-RECIPE, METRICS, START, MODEL = "recipe.yaml", "metrics.jsonl", "start.json", "model"
-"""Files of a run folder: the whole config, the curve, a hash of the start weights, the model."""
+RECIPE, METRICS, START, DATA, MODEL = "recipe.yaml", "metrics.jsonl", "start.json", "data.json", "model"
+"""Files of a run folder: the whole config, the curve, hashes of the start weights and of the data, the model."""
 RECORD, TRAINED = "run.json", "trained.json"
 """Records of a training: `ruplar train` writes the first, also with results; `ruplar study` the second, before any result."""
 

@@ -23,10 +23,9 @@ _MISSING = object()
 def hint(path: str) -> str:
     """Return what became of a setting of an earlier version, as a sentence; "" for any other path."""
     if path in RENAMED:
-        values = "".join(
-            f" ({old} is {str(new).lower()})" for old, new in VALUES.get(RENAMED[path], {}).items() if new
-        )
-        return f"{path}: was renamed to {RENAMED[path]}{values}."
+        values = VALUES.get(RENAMED[path], {})
+        said = "".join(f" ({old} is {str(new).lower()})" for old, new in values.items() if new)
+        return f"{path}: was renamed to {RENAMED[path]}{said}."
     return f"{path}: was removed. {_instead(path)}" if path in RETIRED else ""
 
 

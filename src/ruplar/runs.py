@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from ruplar.evaluate.ablate import AblationRow
     from ruplar.evaluate.question_sets import Questions
     from ruplar.evaluate.record import BenchmarkResult, RunRecord
-    from ruplar.model.store import PluginSpec
+    from ruplar.model.store import ModelMetadata
     from ruplar.reasoner import LatentReasoner
     from ruplar.train.progress import Show
     from ruplar.train.run import TrainResult
@@ -79,6 +80,7 @@ def training_record(
         seconds=result.seconds,
         train_seconds=result.seconds,
         peak_gb=result.peak_memory_gb,
+        weights=weights_of(result.path),
     )  # fmt: skip
 
 
@@ -108,36 +110,41 @@ def evaluate_and_record(
     from ruplar.evaluate.benchmark import evaluate
     from ruplar.evaluate.question_sets import open_questions
     from ruplar.evaluate.record import RECORD, machine, read_record, write_record, write_samples
-    from ruplar.io import writable_folder
+    from ruplar.io import MODEL, TRAINED, writable_folder
     from ruplar.model.soup import seeds_of
     from ruplar.model.store import find_model
     from ruplar.reasoner import LatentReasoner
 
     model_folder = find_model(reference)
     run = model_folder.parent
+    own = [run / name for name in (RECORD, TRAINED) if model_folder.name == MODEL and (run / name).is_file()]
     changes = "".join(f"-{key}-{value}" for key, value in sorted((settings or {}).items()))
     folder = output or (
         run
-        if (run / RECORD).is_file() and not settings
+        if run / RECORD in own and not settings
         else Path("runs") / f"evaluate-{reference.replace(':', '-').strip('/').replace('/', '-')}{changes}"
     )
     started, clock = datetime.now(UTC), time.monotonic()
     questions = open_questions(on, _domain(reference), limit=limit, data_dir=data_dir, skip_bad=skip_bad)
     existing = read_record(folder) if (folder / RECORD).is_file() else None
-    if existing is not None and any(one.limit is not None for one in questions) and _has_whole_results(existing):
+    whole = existing is not None and (existing.train_seconds or any(one.limit is None for one in existing.benchmarks))
+    if whole and any(one.limit is not None for one in questions):
         folder = folder / "partial"
         console.print(f"only part of the questions is evaluated; results: {folder}, {RECORD} beside it is unchanged")
         existing = read_record(folder) if (folder / RECORD).is_file() else None
     writable_folder(folder)
     reasoner = (load or LatentReasoner.from_pretrained)(reference, device, settings=settings)
+    metadata, weights = reasoner.model.metadata, weights_of(model_folder)
     if existing is not None:
-        _check_same_method(existing, reasoner.model.metadata.method, folder)
+        check_same_model(existing, metadata, weights, folder)
         record = existing
         questions = [_beside(one, existing, console) for one in questions]
     else:
-        card = reasoner.model.metadata.model_dump(mode="json")
-        record = _record(reasoner.model.metadata.method.name, card, seeds[0], started, device)
-        record = record.model_copy(update={"mean_of": seeds_of(model_folder)})
+        soup, trained = seeds_of(model_folder), json.loads(own[0].read_text(encoding="utf-8")) if own else {}
+        # the seed is that of the training; each result has that of its decoding
+        name, seed = trained.get("name", metadata.method.name), trained.get("seed", next(iter(soup), 0))
+        card = metadata.model_dump(mode="json")
+        record = _record(name, card, seed, started, device, mean_of=soup, weights=weights)
     new: list[BenchmarkResult] = []
     with counting(console) as update:
         for question_set in questions:  # recorded one by one: each may take an hour
@@ -166,10 +173,6 @@ def evaluate_and_record(
     return record, folder, new
 
 
-def _has_whole_results(record: RunRecord) -> bool:
-    return record.train_seconds is not None or any(result.limit is None for result in record.benchmarks)
-
-
 def _beside(questions: Questions, record: RunRecord, console: Console) -> Questions:
     """Rename questions whose name the record has for other content, so that the record has both results."""
     [(place, mark)] = fingerprints([questions.record]).items()
@@ -185,9 +188,8 @@ def _beside(questions: Questions, record: RunRecord, console: Console) -> Questi
 def _print_result(console: Console, result: BenchmarkResult) -> None:
     if not console.is_terminal:
         seconds = result.ms_per_question * result.n / 1000
-        console.print(
-            f"{result.name}: {result.accuracy:.1f} % of {result.n:,} questions, {seconds:.0f} s", highlight=False
-        )
+        text = f"{result.name}: {result.accuracy:.1f} % of {result.n:,} questions, {seconds:.0f} s"
+        console.print(text, highlight=False)
 
 
 def _domain(reference: str) -> Domain:
@@ -198,19 +200,22 @@ def _domain(reference: str) -> Domain:
     return plugins.make("domains", named.name, named.settings)
 
 
-def _check_same_method(record: RunRecord, method: PluginSpec, folder: Path) -> None:
-    """Refuse to add results to the record of another method, or of other method settings."""
-    section = record.config.get("method", {})
-    if section.get("name") != method.name:
+def check_same_model(record: RunRecord, metadata: ModelMetadata, weights: str, folder: Path) -> None:
+    """Refuse to add results to the record of another model."""
+    from ruplar.report.model_records import differing
+
+    wrong = differing(metadata, record) or (["weights"] if record.weights not in ("", weights) else [])
+    if wrong:
         raise UserError(
-            f"{folder}: contains the record of '{record.name}', a model of method '{section.get('name')}', not "
-            f"'{method.name}'. Choose another --output."
+            f"{folder}: has results of '{record.name}', another model: {', '.join(wrong)} differ. Choose another --output."
         )
-    recorded = section.get("settings", section)  # a recipe has them next to the name
-    # null in the recipe: determined in training
-    other = [k for k, v in method.settings.items() if recorded.get(k, v) not in (v, None)]
-    if other:
-        raise UserError(f"{folder}: has results of another method.{', method.'.join(other)}. Choose another --output.")
+
+
+def weights_of(model: Path) -> str:
+    """Hash the weights of a model, and of those that it is an adapter on."""
+    from ruplar.model.store import start_mark
+
+    return "".join(start_mark(str(model)).values())
 
 
 def fingerprints(sources: Sequence[dict[str, Any]]) -> dict[str, str]:
@@ -222,14 +227,12 @@ def fingerprints(sources: Sequence[dict[str, Any]]) -> dict[str, str]:
 
 def other_samples(folder: Path, fresh: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the samples in a folder that new ones do not replace."""
-    from ruplar.evaluate.record import GREEDY, SAMPLES, read_samples
+    from ruplar.evaluate.record import GREEDY
+    from ruplar.evaluate.samples import SAMPLES, read_samples, result_key
 
-    def key(row: dict[str, Any]) -> tuple[Any, ...]:
-        return row["benchmark"], row["seed"], row.get("decoding", GREEDY), row.get("lenient", False)
-
-    replaced = set(map(key, fresh))
+    replaced = {result_key(row, GREEDY) for row in fresh}
     found = read_samples(folder) if (folder / SAMPLES).is_file() else []
-    return [row for row in found if key(row) not in replaced]
+    return [row for row in found if result_key(row, GREEDY) not in replaced]
 
 
 def ablate_model(

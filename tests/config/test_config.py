@@ -59,10 +59,8 @@ def test_a_config_written_out_reads_back_to_the_same_config(small):
 
 
 def test_overrides_change_single_values_sections_and_lists(small):
-    config = load_recipe(
-        small(),
-        ["prior.operand_share=0.5", "backbone.lora=null", "data.train.count=7", "data.train.0.seed=9", "seed=3"],
-    )
+    changes = "prior.operand_share=0.5 backbone.lora=null data.train.count=7 data.train.0.seed=9 seed=3"
+    config = load_recipe(small(), changes.split())
     assert config.prior.settings.operand_share == 0.5
     assert config.backbone.lora is None
     assert (config.data.train[0].count, config.data.train[0].seed, config.seed) == (7, 9, 3)
@@ -122,18 +120,15 @@ def test_a_file_without_sections_is_refused(small):
 def test_overrides_that_cannot_be_read_are_told_together(small):
     found = problems(small(), "seed", "prior.name=", "seed.x=1", "data.train.4.count=1", "seed=[1")
     # the recipe has no seed: section to look into, so seed.x finds its place and fails the check instead
-    assert [p.split(":")[0].split(" ")[0] for p in found] == [
-        "'seed'",
-        "'prior.name='",
-        "'seed=[1'",
-        "'data.train.4.count'",
-    ]
+    wanted = ["'seed'", "'prior.name='", "'seed=[1'", "'data.train.4.count'"]
+    assert [p.split(":")[0].split(" ")[0] for p in found] == wanted
 
 
 def test_generated_training_problems_may_not_be_those_of_a_test(small):
     assert "test problems" in problems(small(), "data.train=word-problems", "data.train.count=5")[0]
     assert "needs a count" in problems(small(), "data.train.count=null")[0]
     assert "also generates data.valid" in problems(small(), "data.train.seed=2")[0]
+    assert "data.valid: 'svamp' is a test set. Select" in problems(small(), "data.valid=svamp")[-1]
     assert "data.valid would be the test problems" in problems(small(), "data.valid=word-problems")[0]
 
 

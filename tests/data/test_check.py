@@ -15,10 +15,8 @@ TOLD = "Today is Jul {}, 1972. What is the date tomorrow in MM/DD/YYYY?"
 
 def dates_file(folder, *chains):
     """Questions for the day after Jul 9, 10, …, each with its chain and the right answer."""
-    rows = [
-        {"question": TOLD.format(day), "cot": chain, "answer": f"07/{day + 1:02d}/1972"}
-        for day, chain in enumerate(chains, start=9)
-    ]
+    told = enumerate(chains, start=9)
+    rows = [{"question": TOLD.format(day), "cot": c, "answer": f"07/{day + 1:02d}/1972"} for day, c in told]
     file = folder / "days.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return str(file)
@@ -27,12 +25,8 @@ def dates_file(folder, *chains):
 @pytest.fixture
 def wrong_ends(tmp_path):
     """The first chain is right; every step of the others is too, but they end in another day than marked, or in none."""
-    return dates_file(
-        tmp_path,
-        "<<Jul 9, 1972 + 1 day = Jul 10, 1972>>",
-        "<<Jul 10, 1972 + 2 days = Jul 12, 1972>>",
-        "<<Jul 11, 1972 + 1 day>>",
-    )
+    further, none = "<<Jul 10, 1972 + 2 days = Jul 12, 1972>>", "<<Jul 11, 1972 + 1 day>>"
+    return dates_file(tmp_path, "<<Jul 9, 1972 + 1 day = Jul 10, 1972>>", further, none)
 
 
 def test_a_chain_that_does_not_end_in_its_answer_is_not_trained_on(wrong_ends):

@@ -62,6 +62,12 @@ def test_a_set_is_downloaded_verified_and_not_downloaded_twice(server, ruplar, t
     assert (tmp_path / "own" / "svamp-test.jsonl").read_bytes() == LINES
 
 
+def test_of_two_processes_one_downloads_and_the_other_waits(server, monkeypatch, tmp_path):
+    other = lambda handle, how: (tmp_path / "svamp-test.jsonl").write_bytes(LINES)  # noqa: E731
+    monkeypatch.setattr("fcntl.flock", other)
+    assert fetch("svamp", tmp_path)[1] == "already there" and server.requests == []
+
+
 def test_other_content_is_refused(server, ruplar, tmp_path):
     server.files["/svamp.jsonl"] = LINES.replace(b"12.0", b"13.0")
     folder = tmp_path / "cache" / "data"
@@ -80,10 +86,8 @@ def test_rows_are_picked_from_a_table_whose_numbers_stand_apart(server, monkeypa
     server.files["/train.csv"] = table.encode()
     rows, content = fingerprint_answers([Example("Ann's 3. 20, is 0.5?", (), "20.5", "", "")])
     known(monkeypatch, "short-dev", url=f"{server.url}/train.csv", rows=rows, fingerprint=content, picked=[1])
-    assert json.loads(fetch("short-dev", tmp_path)[0].read_text()) == {
-        "question": "Ann's 3. 20, is 0.5?",
-        "answer": "20.5",
-    }
+    found = json.loads(fetch("short-dev", tmp_path)[0].read_text())
+    assert found == {"question": "Ann's 3. 20, is 0.5?", "answer": "20.5"}
     known(monkeypatch, "short-dev", picked=[7])
     with pytest.raises(UserError, match="it has no such rows"):
         fetch("short-dev", tmp_path / "other")

@@ -57,10 +57,8 @@ def test_a_missing_or_wrong_field_is_named(tmp_path, write, row, said):
 
 
 def test_parquet_reads_as_the_same_columns_in_jsonl(tmp_path):
-    rows = [
-        {"question": "Q?", "steps": ["<<1/4=.25>>"], "answer": 0.25},
-        {"question": "R?", "steps": ["<<3+4=7>>"], "answer": 7.0},
-    ]
+    rows = [{"question": "Q?", "steps": ["<<1/4=.25>>"], "answer": 0.25}]
+    rows += [{"question": "R?", "steps": ["<<3+4=7>>"], "answer": 7.0}]
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "a.parquet")
     from_parquet = read(tmp_path / "a.parquet", DOMAIN).examples
     assert from_parquet[0] == Example("Q?", ("1/4=.25",), "0.25", "a.parquet:1", "<<1/4=.25>>")

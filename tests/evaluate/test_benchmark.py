@@ -22,13 +22,9 @@ def said(reasoner, questions) -> list[Answer]:
 @pytest.fixture
 def toy(said, questions, write_questions):
     """A benchmark of seven on which the model is right on all but the second and the fourth question."""
-    wrong = {1, 3}
-    return write_questions(
-        [
-            {"question": q, "answer": "-1" if i in wrong else a.text}
-            for i, (q, a) in enumerate(zip(questions, said, strict=True))
-        ]
-    )
+    answers = [answer.text for answer in said]
+    answers[1] = answers[3] = "-1"
+    return write_questions([{"question": q, "answer": a} for q, a in zip(questions, answers, strict=True)])
 
 
 def test_a_benchmark_is_graded_question_by_question_in_its_own_order(reasoner, toy, said, questions):
@@ -105,7 +101,7 @@ def test_seeds_matter_only_when_answers_are_sampled(reasoner, toy):
     assert len(evaluate(reasoner, [str(toy)], seeds=(0, 1, 2), decoding=SHORT).results) == 1
     hot = Decoding(temperature=2.0, top_p=0.95, max_answer_tokens=3)
     found = evaluate(reasoner, [str(toy)], seeds=(4, 5), decoding=hot)
-    assert [(r.seed, r.decoding) for r in found.results] == [(4, "T=2 top-p=0.95"), (5, "T=2 top-p=0.95")]
+    assert [(r.seed, r.decoding) for r in found.results] == [(s, "T=2 top-p=0.95 max-answer-tokens=3") for s in (4, 5)]
     texts = [[row["text"] for row in found.samples if row["seed"] == seed] for seed in (4, 5)]
     assert texts[0] != texts[1] and len(texts[0]) == 7
     again = evaluate(reasoner, [str(toy)], seeds=(5,), decoding=hot, batch_size=3)

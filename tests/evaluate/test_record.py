@@ -50,6 +50,9 @@ def test_a_limit_a_crash_or_changed_code_makes_a_record_partial():
     assert record(dirty=None, commit=None).partial == []
     partial = record(benchmarks=[result(limit=10)], dirty=True, finished=False)
     assert len(partial.partial) == 3
+    evaluated = record(benchmarks=[result(commit="def", dirty=True)])
+    assert evaluated.partial == ["the code had uncommitted changes"]
+    assert evaluated.with_benchmark(result()).partial == [], "evaluated again with committed code"
 
 
 def test_a_benchmark_asked_again_replaces_its_earlier_result():

@@ -2,15 +2,19 @@
 
 import json
 import subprocess
+from dataclasses import replace
 
 import pytest
 import yaml
 from cases import cases
 from tiny import FINISHED, TINY
 
+from ruplar.data.locations import KNOWN_SETS
 from ruplar.errors import UserError
 from ruplar.evaluate.record import read_record, read_samples
 from ruplar.experiments.study import load_study
+from ruplar.fingerprints import fingerprint_answers
+from ruplar.types import Example
 
 STUDY = {
     "name": "tiny",
@@ -74,9 +78,7 @@ def test_test_sets_are_asked_once_with_the_commit_of_the_rows(folder, final):
         found = results(folder, cell)
         new, old = found["word-problems:bakery"], found["word-problems:short"]
         assert (new.frozen_at, new.n, new.evaluated_again, new.added_later) == (frozen, 2, 0, False)
-        assert new.evaluated_at and (old.frozen_at, old.evaluated_at) == ("", ""), (
-            "what was on record is kept as it is"
-        )
+        assert new.evaluated_at and (old.frozen_at, old.evaluated_at) == ("", ""), "what was on record is kept"
         asked = [row["benchmark"] for row in read_samples(folder / "results" / "tiny" / cell)]
         assert [asked.count(name) for name in found] == [result.n for result in found.values()]
     about = json.loads((folder / "results" / "tiny" / "study.json").read_text())
@@ -112,20 +114,54 @@ def test_a_row_that_is_added_after_the_first_test_set_was_asked_is_marked(folder
 def test_rows_that_are_not_committed_are_refused(folder, final):
     write(folder, {**STUDY, "about": "changed"})
     code, _, err = final()
-    assert code == 2 and "tiny.yaml: has uncommitted changes. Commit the study file first." in err
+    assert code == 2 and "tiny.yaml: has uncommitted changes. Commit the study file and its recipes first." in err
     git("rm", "-q", "--cached", "tiny.yaml")
     code, _, err = final()
-    assert code == 2 and "git does not track it. Commit the study file first." in err
+    assert code == 2 and "git does not track it. Commit the study file and its recipes first." in err
     assert "word-problems:bakery" not in results(folder, "Mix-seed1")
     assert final("--frozen-at", "0a1b2c")[0] == 0
     assert results(folder, "Mix-seed1")["word-problems:bakery"].frozen_at == "0a1b2c"
 
 
-def test_a_base_beside_the_study_is_part_of_the_committed_rows(folder, final):
-    (folder / "_tiny.yaml").write_text(yaml.safe_dump({"seeds": [1]}))
-    commit(folder, {**STUDY, "base": "_tiny"})
+@pytest.mark.parametrize(("entries", "name", "text"), cases(__file__, "beside"))
+def test_bases_and_recipes_beside_the_study_are_part_of_the_committed_rows(folder, final, entries, name, text):
+    (folder / name).write_text(text)
+    commit(folder, {**STUDY, **entries})
     code, _, err = final()
-    assert code == 2 and "git does not track it" in err
+    assert code == 2 and f"{name}: git does not track it" in err
+
+
+def test_changed_code_evaluates_no_test_set(folder, final, monkeypatch):
+    monkeypatch.setattr("ruplar.experiments.protocol.commit_of", lambda: ("abc", True))
+    code, _, err = final()
+    assert code == 2 and "--final: the code of ruplar has uncommitted changes" in err
+
+
+def test_the_frozen_rows_are_on_record_before_the_first_result(folder, final, monkeypatch):
+    monkeypatch.setattr("ruplar.experiments.protocol.write_record", lambda record, folder: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        final()
+    about = json.loads((folder / "results" / "tiny" / "study.json").read_text())
+    assert about["frozen"]["rows"] == list(STUDY["rows"])
+
+
+def test_a_known_set_that_is_named_by_its_path_is_evaluated_once(folder, final, ruplar, monkeypatch):
+    asked = [Example(f"What is {n}+1?", (), str(n + 1)) for n in range(3)]
+    lines = [json.dumps({"question": one.question, "answer": one.answer}) + "\n" for one in asked]
+    (folder / "asked.jsonl").write_text("".join(lines))
+    known = replace(KNOWN_SETS["svamp"], rows=3, fingerprint=fingerprint_answers(asked)[1])
+    monkeypatch.setitem(KNOWN_SETS, "svamp", known)
+    commit(folder, {**STUDY, "test": ["asked.jsonl"]})
+    for _ in range(2):
+        assert final("--only", "No-CoT")[0] == 0
+        assert results(folder, "No-CoT-seed1")["asked.jsonl"].evaluated_again == 0
+    commit(folder, {**STUDY, "on": ["valid", "asked.jsonl"]})
+    said = ruplar("study", "tiny.yaml", "--device", "cpu").err.replace("\n", " ")
+    assert "on: 'asked.jsonl' has the content of 'svamp', a test set; list it under test:" in said
+    commit(folder, {**STUDY, "test": ["svamp"]})
+    (folder / "data").mkdir()
+    (folder / "data" / "svamp-test.jsonl").write_text(lines[0])
+    assert "data/svamp-test.jsonl: is not the content of 'svamp'" in final("--only", "No-CoT")[1]
 
 
 @pytest.mark.parametrize("word", [("training.max_steps=3",), ("--seeds", "1"), ("--jobs", "2")])

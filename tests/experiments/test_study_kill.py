@@ -82,10 +82,8 @@ def test_a_killed_study_and_a_killed_worker_end_in_the_records_of_an_undisturbed
     said = study.communicate(timeout=PATIENCE)[0]
     assert study.returncode == 1
     told = json.loads(said[said.index("{") :])
-    assert told["failed"] == {
-        "Mix-seed1": "its process ended with signal 9",
-        "Short-seed1": "it needs the model of 'Mix', which failed.",
-    }
+    needing = "it needs the model of 'Mix', which failed."
+    assert told["failed"] == {"Mix-seed1": "its process ended with signal 9", "Short-seed1": needing}
     assert not (folder / storage.TRAINED).exists()
 
     again = undisturbed(tmp_path, "results/tiny", "runs/tiny")

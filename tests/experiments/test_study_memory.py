@@ -87,11 +87,8 @@ def test_a_cell_out_of_memory_is_run_again_alone_and_then_what_needs_its_model(
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, (folder, os.environ.get("PYTHONPATH")))))
     hungry = {"method.name": "plugs.hungry", "method.marks": str(tmp_path / "marks"), "method.fails": 1}
     (tmp_path / "marks").mkdir()
-    rows = {
-        "Short": {"of": "Hungry", "set": {"method.fails": 2}},
-        "Hungry": {"recipe": "embedded-no_cot", "set": hungry},
-        "Calm": "embedded-no_cot",
-    }
+    rows = {"Short": {"of": "Hungry", "set": {"method.fails": 2}}, "Calm": "embedded-no_cot"}
+    rows["Hungry"] = {"recipe": "embedded-no_cot", "set": hungry}
     found, events = run(make_study(rows=rows), places, jobs=2)
     assert (found.failed, found.left) == ({}, [])
     [failed] = [event for event in events if event["event"] == "failed"]

@@ -4,9 +4,10 @@ import pytest
 from cases import cases
 
 from ruplar.errors import UserError
-from ruplar.evaluate.record import differences, read_record
+from ruplar.evaluate.record import differences, read_record, study_of
 from ruplar.experiments.plan import load_study, plan, studies
-from ruplar.experiments.storage import Places, recorded, status
+from ruplar.experiments.storage import Places, recorded, status, write_study
+from ruplar.experiments.study import folder_name
 from ruplar.experiments.tries import picks_of
 from ruplar.report import paper
 
@@ -33,7 +34,7 @@ def test_later_settings_win_recipe_study_row_grid_command_line(make_study):
     study = make_study(rows={"Mix": row}, grid={"method.prior_weight": [1.0, 2.0]}, set={"prior.operand_share": 0.4})
     cells = plan(study, ["training.max_steps=7"])
     assert [cell.label for cell in cells] == ["Mix prior_weight=1.0", "Mix prior_weight=2.0"]
-    assert cells[0].name == "Mix_prior_weight=1.0-seed1"
+    assert cells[0].name == "Mix_prior_weight=1.0-seed1" and folder_name("A init=a/b", 2) == "A_init=a_b-seed2"
     assert [cell.config.method.settings.prior_weight for cell in cells] == [1.0, 2.0]
     assert {cell.config.prior.settings.operand_share for cell in cells} == {0.3}
     assert {cell.config.training["max_steps"] for cell in cells} == {7}
@@ -71,6 +72,24 @@ def test_every_problem_of_a_study_is_told_at_once(tmp_path):
     assert "unknown section 'seed'. Did you mean 'seeds'" in said
     assert "rows.A" in said and "exactly one of recipe:" in said
     assert "on: " in said and "controls.0: must be 'data'" in said
+
+
+@pytest.mark.parametrize(("entries", "said"), cases(__file__, "unplanned"))
+def test_what_would_fail_after_training_is_told_before(make_study, entries, said):
+    with pytest.raises(UserError) as refused:
+        plan(make_study(rows=ROWS, **entries))
+    assert said in str(refused.value)
+
+
+def test_the_reference_of_a_row_is_the_one_with_the_same_values_of_the_grid(make_study, places):
+    rows = {"A": "embedded-ruplar", "B": {"recipe": "embedded-ruplar", "grid": {"prior.operand_share": [0.1]}}}
+    study = make_study(rows=rows, grid={"training.max_steps": [2, 4]}, reference="A", controls=["data"])
+    first, *_, last = study.references().items()
+    assert (first, last) == (("A max_steps=2",) * 2, ("B max_steps=4 operand_share=0.1", "A max_steps=4"))
+    write_study(study, plan(study), places)
+    assert study_of(places.results)["rows"]["B_max_steps=4_operand_share=0.1"]["reference"] == "A max_steps=4"
+    alone = make_study(rows={"A": "embedded-ruplar", "B": {**rows["B"], "reference": "A"}})
+    assert alone.references() == {"B operand_share=0.1": "A"}
 
 
 @pytest.mark.parametrize(("text", "said"), cases(__file__, "refused"))

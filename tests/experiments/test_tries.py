@@ -81,15 +81,11 @@ def test_tries_at_a_value_of_the_grid_choose_for_it_and_the_later_ones(make_stud
     rows = {"A": {"recipe": "embedded-ruplar", "tries": RATES + longer}, "B": ROWS["B"]}
     study = make_study(rows=rows, grid={"training.max_steps": [2, 4, 8]}, seeds=[1, 2], controls=["data"])
     budgets = {cell.label: cell.config.training["max_steps"] for cell in plan(study)}
-    assert budgets == {
-        **dict.fromkeys(TRIES, 2),
-        **{f"A try max_steps=4 learning_rate={r}": 4 for r in (0.001, 0.002)},
-    }
+    more = {f"A try max_steps=4 learning_rate={rate}": 4 for rate in (0.001, 0.002)}
+    assert budgets == {**dict.fromkeys(TRIES, 2), **more}
     short = {"A": {"settings": RATES[2], "seed": 1}}
-    assert {cell.label for cell in plan(study, picks=short) if "try" not in cell.label} == {
-        "A max_steps=2",
-        "B max_steps=2",
-    }
+    labels = {cell.label for cell in plan(study, picks=short)}
+    assert {label for label in labels if "try" not in label} == {"A max_steps=2", "B max_steps=2"}
     cells = plan(study, picks={**short, "A max_steps=4": {"settings": longer[0], "seed": 1}})
     rates = {cell.label: cell.config.training["learning_rate"] for cell in cells if cell.seed == 2}
     assert rates == {f"{row} max_steps={n}": rate for row in "AB" for n, rate in ((2, 5e-3), (4, 1e-3), (8, 1e-3))}

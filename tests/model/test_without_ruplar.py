@@ -11,9 +11,9 @@ import torch
 import toys
 from toys import LORA, PROMPT, moved, opened
 
+from ruplar.domains.base import grade
 from ruplar.engine.sampling import Decoding
 from ruplar.errors import UserError
-from ruplar.evaluate.score import score
 from ruplar.model.exported import export_model
 from ruplar.model.fetch import folder_of
 from ruplar.model.store import save_model
@@ -74,7 +74,7 @@ found = [prompts, answers, thoughts, said, tokenizer.batch_decode(shown[:, width
 
 def right(texts: list[str], domain) -> int:
     ends = [text.split("<|end|>")[0] for text in texts]
-    return sum(score(text, e.answer, domain).correct for text, e in zip(ends, EXAMPLES, strict=True))
+    return sum(grade(text, e.answer, domain).correct for text, e in zip(ends, EXAMPLES, strict=True))
 
 
 @pytest.mark.slow

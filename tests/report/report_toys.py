@@ -8,9 +8,8 @@ from ruplar.evaluate.record import BenchmarkResult, Machine, RunRecord, write_re
 def record(seed=1, correct=460, name="ruplar", n=1000, prior="mixture", **changes):
     keys = ("limit", "decoding", "latents", "ms_batch1", "forwards")
     result = {"latents": 2.0, "forwards": 7, **{key: changes.pop(key) for key in keys if key in changes}}
-    benchmark = BenchmarkResult(
-        name="svamp", n=n, correct=correct, answer_tokens=4, ms_per_question=1.5 * seed, **result
-    )
+    result |= {"answer_tokens": 4, "ms_per_question": 1.5 * seed}
+    benchmark = BenchmarkResult(name="svamp", n=n, correct=correct, **result)
     config = {"seed": seed, "backbone": {"name": "meta-llama/Llama-3.2-1B"}, "prior": {"name": prior}}
     about = {"commit": "abc", "dirty": False, "versions": {}, "machine": Machine(cpu="x", cores=2, memory_gb=8)}
     about |= {"started": "2026-01-01T00:00:00+00:00", "train_seconds": 60.0 * seed, **changes}
@@ -24,11 +23,8 @@ def write_run(folder, label, seed, marks, questions=None, domain=None, **changes
     home = folder / f"{label}-seed{seed}"
     config = {**about.config, "domain": domain} if domain else about.config
     write_record(about.model_copy(update={"config": config}), home)
-    asked = zip(questions or [f"question {i}" for i in range(len(right))], right, strict=True)
-    rows = [
-        {"benchmark": "svamp", "seed": 0, "index": i, "question": q, "correct": mark}
-        for i, (q, mark) in enumerate(asked)
-    ]
+    asked = enumerate(zip(questions or [f"question {i}" for i in range(len(right))], right, strict=True))
+    rows = [{"benchmark": "svamp", "seed": 0, "index": i, "question": q, "correct": mark} for i, (q, mark) in asked]
     write_samples(rows, home)
     return home
 

@@ -91,7 +91,7 @@ def test_hub_names_are_told_where_they_are_known():
     record = read_record(MAIN / "RuPLaR-plus-seed1")
     sources = ("gsm8k-train", "gsm8k-aug-train", "drills", "hub:me/mine/main:train", "gsm8k-train")
     data = {**record.config["data"], "train": [{"source": source} for source in sources]}
-    results = [r.model_copy(update={"name": "svamp"}) for r in record.benchmarks[1:2]]
+    results = [record.benchmarks[1].model_copy(update={"name": name}) for name in ("svamp", "gsm8k-dev", "valid")]
     record = record.model_copy(update={"config": {**record.config, "data": data}, "benchmarks": results})
     found = front_matter("toy", record, adapter=True, backbone="smollm2-135m-instruct")
     assert found["base_model"] == "HuggingFaceTB/SmolLM2-135M-Instruct"
@@ -177,10 +177,8 @@ def test_the_card_of_a_mean_names_its_trainings_and_how_to_make_it_again():
 def test_the_question_shown_is_one_it_answered_right():
     text = made(EMBEDDED / "embedded-ruplar-seed777")
     assert "ruplar ask toy 'At the market Kate buys 3 shirts at $7 each" in text
-    assert (
-        "In the evaluation it answered `53` after latents whose most likely tokens are `21`, `32`, `53`; the correct answer is `53`."
-        in text
-    )
+    latents = "latents whose most likely tokens are `21`, `32`, `53`"
+    assert f"In the evaluation it answered `53` after {latents}; the correct answer is `53`." in text
 
 
 def test_no_path_of_the_machine_enters(tmp_path):

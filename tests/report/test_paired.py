@@ -1,13 +1,15 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from report_toys import record, write_run, write_study
 
 from ruplar.errors import UserError
 from ruplar.evaluate.record import STUDY, read_record, read_samples, write_record, write_samples
-from ruplar.report.paired import marks, pairs
-from ruplar.report.rows import collect
+from ruplar.evaluate.stats import over_seeds
+from ruplar.report.paired import difference, pairs
+from ruplar.report.rows import collect, marks, shares
 from ruplar.runs import other_samples
 
 
@@ -49,6 +51,30 @@ def test_of_equals_the_one_with_fewer_forwards_is_the_best(tmp_path):
     assert pairs(collect(tmp_path))[0].against == "quick"
 
 
+def test_decodings_of_one_training_are_averaged_and_are_no_further_seeds(tmp_path):
+    decodings = {"good": (("1110", "1100"), ("1100", "1010")), "bad": (("1000", "0000"), ("0100", "1000"))}
+    for label, of_seeds in decodings.items():
+        for seed, (first, second) in enumerate(of_seeds, start=1):
+            home = write_run(tmp_path, label, seed, first)
+            again = read_record(home).benchmarks[0].model_copy(update={"seed": 1, "correct": second.count("1")})
+            write_record(read_record(home).with_benchmark(again), home)
+            marked = zip(read_samples(home), second, strict=True)
+            write_samples(
+                [*read_samples(home), *({**row, "seed": 1, "correct": mark == "1"} for row, mark in marked)], home
+            )
+    good, bad = rows = collect(tmp_path)[::-1]
+    # 3 and 2 of four, 2 and 2: as two seeds with 5/8 and 4/8
+    assert (good.seeds, shares(good.runs)) == ((1, 2), [5 / 8, 4 / 8]) and len(good.runs) == 4
+    assert (good.low, good.high) == pytest.approx(tuple(100 * x for x in over_seeds([5 / 8, 4 / 8], 4)[1]))
+    assert list(marks(good.runs).values()) == [[1, 1], [1, 0.5], [0.5, 0.5], [0, 0]]
+    [pair] = pairs(rows)
+    averaged = [np.array(list(marks(row.runs).values())).T for row in (bad, good)]
+    assert (pair.difference, pair.p, pair.test) == (-37.5, difference(*averaged).p, "t, seeds and questions")
+    # one training each: the shares are no marks of McNemar's test
+    [pair] = pairs(collect([tmp_path / "good-seed1", tmp_path / "bad-seed1"]))
+    assert (pair.difference, pair.test) == (-50.0, "t, questions")
+
+
 def test_missing_samples_or_other_questions_are_told(tmp_path):
     write_run(tmp_path, "a", 1, "1100")
     write_record(record(1, 3, "b", 4, study="toy"), tmp_path / "b-seed1")
@@ -65,5 +91,5 @@ def test_grading_a_run_leniently_too_leaves_its_strict_marks_as_they_were(tmp_pa
     write_samples([*other_samples(home, fresh), *fresh], home)  # as `ruplar evaluate --lenient` does
     kind = read_record(home).benchmarks[0].model_copy(update={"lenient": True, "correct": 4})
     write_record(read_record(home).with_benchmark(kind), home)
-    right = {row.method: sum(right for [right] in marks(row).values()) for row in collect(tmp_path)}
+    right = {row.method: sum(right for [right] in marks(row.runs).values()) for row in collect(tmp_path)}
     assert right == {"good": 1, "good (lenient grading)": 4}

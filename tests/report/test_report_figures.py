@@ -28,10 +28,7 @@ def test_the_front_joins_what_nothing_beats(rows):
 def test_only_what_the_intervals_leave_no_doubt_about_is_clearly_on_the_front(rows):
     # the second is better than the first, which is as cheap, but their intervals overlap; the third is clearly better
     table = [("first", 6, 80, 6), ("second", 6, 85, 3), ("third", 26, 99, 1), ("cheapest", 2, 29, 3)]
-    made = [
-        replace(rows[0], method=name, forwards=f, accuracy=a, low=a - half, high=a + half)
-        for name, f, a, half in table
-    ]
+    made = [replace(rows[0], method=m, forwards=f, accuracy=a, low=a - h, high=a + h) for m, f, a, h in table]
     assert [row.method for row in accuracy.frontier(made)] == ["cheapest", "second", "third"]
     assert [row.method for row in accuracy.clear(made)] == ["cheapest", "third"]
     assert "By its mean also second" in accuracy.draw_frontier(made).caption

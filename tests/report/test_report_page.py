@@ -33,10 +33,8 @@ def copied(tmp_path, name="x", question="How many?", **changes):
 
 
 def test_a_page_has_question_table_tests_and_settings(tmp_path):
-    rows = {
-        "good": {"label": "good", "set": ["a=1", "b=2"], "of": None},
-        "bad": {"label": "bad", "set": ["a=1"], "of": "good"},
-    }
+    rows = {"good": {"label": "good", "set": ["a=1", "b=2"], "of": None}}
+    rows["bad"] = {"label": "bad", "set": ["a=1"], "of": "good"}
     study = write_study(tmp_path / "toy", about="Is good better than bad?", reference="good", rows=rows)
     text = page_of(study)
     assert text.startswith("# Study toy\n\nIs good better than bad?\n\ngood answers 62.5 %")
@@ -92,10 +90,8 @@ def test_what_did_not_work_is_said_first():
 
 def test_latents_that_change_nothing_are_named():
     def modes(high):
-        return [
-            {"mode": "real", "accuracy": 31.0, "difference_high": None},
-            {"mode": "shuffled", "accuracy": 30.5, "difference_high": high},
-        ]
+        found = (("real", 31.0, None), ("shuffled", 30.5, high))
+        return [{"mode": mode, "accuracy": right, "difference_high": bound} for mode, right, bound in found]
 
     [said] = idle_latents({"CODI on gsm8k-aug": modes(0.2), "RuPLaR on gsm8k-aug": modes(-12.0)})
     assert said.startswith("The latents of CODI on gsm8k-aug do not clearly matter: 31.0 % with its own, 30.5 % with")
@@ -143,15 +139,12 @@ def test_a_draft_needs_leave_and_says_that_it_is_one(tmp_path):
 @pytest.mark.parametrize("study", [pytest.param("smollm2", marks=pytest.mark.long), "main", "efficiency"])
 def test_tables_of_committed_studies_fit_a_page(study):
     text = page_of(RESULTS / study)
-    heads = [
-        line for line, rule in zip(text.splitlines(), text.splitlines()[1:], strict=False) if rule.startswith("| ---")
-    ]
+    lines = text.splitlines()
+    heads = [line for line, rule in zip(lines, lines[1:], strict=False) if rule.startswith("| ---")]
     assert len(heads) >= 3 and all(head.count("|") - 1 <= 10 for head in heads), heads
     if study == "smollm2":
-        assert (
-            heads[0]
-            == "| method | seeds | GSM8K | % of CoT | GSM-Hard | SVAMP | MultiArith | macro-average | #L | forward passes |"
-        )
+        names = "method, seeds, GSM8K, % of CoT, GSM-Hard, SVAMP, MultiArith, macro-average, #L, forward passes"
+        assert heads[0] == f"| {names.replace(', ', ' | ')} |"
         assert "**Latent ablation**" in text
     if study == "efficiency":
         assert "| ms at batch size 1 | inference memory (GB) |" in text.split("<details>")[0]

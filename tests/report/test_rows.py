@@ -86,10 +86,8 @@ def test_runs_of_one_name_in_two_folders_are_two_rows_and_studies_are_never_pool
     for home in ("a", "b"):
         write_record(record(1), tmp_path / home / "run")
         write_record(record(1, study=f"study {home}"), tmp_path / f"study-{home}" / "run-seed1")
-    assert [(row.study, row.seeds) for row in collect(tmp_path)] == [("", (1,))] * 2 + [
-        ("study a", (1,)),
-        ("study b", (1,)),
-    ]
+    assert [row.study for row in collect(tmp_path)] == ["", "", "study a", "study b"]
+    assert {row.seeds for row in collect(tmp_path)} == {(1,)}
 
 
 @pytest.mark.slow

@@ -107,21 +107,22 @@ def test_two_studies_and_two_backbones_share_no_line_and_no_sign(tmp_path):
 
 
 def test_the_share_of_the_reference_has_an_interval_paired_by_question(tmp_path):
-    for label, right in (("text", 80), ("same", 80), ("half", 40), ("half try x=1", 0)):
+    for label, right in (("text", 80), ("same", 80), ("half", 40), ("none", 0), ("half try x=1", 0)):
         write_run(tmp_path, label, 1, "1" * right + "0" * (100 - right))
     (tmp_path / "study.json").write_text(json.dumps({"rows": {}, "reference": "text"}))
     found = {table.title: table for table in tables(collect(tmp_path))}
     table, tests = found["Percent of text, by set"], found["Paired tests against text"]
-    assert [line[0] for line in tests.lines] == ["half", "same"], "tries are not tested"
+    assert [line[0] for line in tests.lines] == ["half", "none", "same"], "tries are not tested"
     found = dict(table.lines)
     assert found["same"] == "100.0 [100.0, 100.0]", "the same answers have the same accuracy on any questions"
+    assert found["none"] == "0.0 [0.0, 4.6]", "none of 100 right: at most 3.7 %, of 80"
     # a - b / 2 is 1/2 on 40 questions, -1/2 on 40 and 0 on 20: sd sqrt(0.2), over 0.8 and sqrt(100): 1.96 * 0.0559 = 0.11
     share, low, high = (float(word.strip("[],")) for word in found["half"].split())
     of_half = {"rows": {"same": {"label": "same", "of": None, "reference": "half"}}, "reference": "text"}
     (tmp_path / "study.json").write_text(json.dumps(of_half))
     own = {one.title: one for one in tables(collect(tmp_path))}
-    same, half = own["Percent of the reference, by set"].lines
+    same, half, _ = own["Percent of the reference, by set"].lines
     assert half == ("half", "text", found["half"]) and same[:2] == ("same", "half") and same[2].startswith("200.0 [")
     tested = own["Paired tests against each row's reference"]
-    assert [line[:2] for line in tested.lines] == [("same", "half"), ("half", "text")]
+    assert [line[:2] for line in tested.lines] == [("same", "half"), ("half", "text"), ("none", "text")]
     assert share == 50.0 and (low, high) == (pytest.approx(39.0, abs=0.7), pytest.approx(61.0, abs=0.7))

@@ -61,15 +61,8 @@ def test_weights_are_safetensors_only_and_an_incomplete_checkpoint_is_not_resume
 
 
 def test_old_checkpoints_are_removed_but_never_the_best(trainer, tmp_path):
-    made = trainer(
-        valid=True,
-        max_steps=10,
-        eval_strategy="steps",
-        eval_steps=2,
-        save_strategy="steps",
-        save_steps=2,
-        save_total_limit=2,
-    )
+    every = {"eval_strategy": "steps", "eval_steps": 2, "save_strategy": "steps", "save_steps": 2}
+    made = trainer(valid=True, max_steps=10, save_total_limit=2, **every)
     scores = iter([0.1, 0.9, 0.4, 0.3, 0.2])
     made.validate = lambda backbone, method: {"accuracy": next(scores)}
     made.train()

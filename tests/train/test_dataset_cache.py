@@ -21,13 +21,8 @@ def section(tmp_path):
     ]  # fmt: skip
     for name, part in (("train", rows), ("test", rows[3:5]), ("valid", rows[7:8])):
         (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, part)), encoding="utf-8")
-    return DataSettings.model_validate(
-        {
-            "train": str(tmp_path / "train.jsonl"),
-            "valid": str(tmp_path / "valid.jsonl"),
-            "decontaminate": [str(tmp_path / "test.jsonl")],
-        }
-    )
+    train, valid, test = (str(tmp_path / f"{name}.jsonl") for name in ("train", "valid", "test"))
+    return DataSettings.model_validate({"train": train, "valid": valid, "decontaminate": [test]})
 
 
 def _opened(monkeypatch):

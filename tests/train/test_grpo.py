@@ -131,10 +131,8 @@ def test_grpo_starts_from_a_trained_model_and_again_from_it_when_it_was_killed(t
     TrainingRun(config, tmp_path / "third").train(callbacks=[called], progress=lambda p: p.step == 1)
     assert ends == [1], "a true result ends it"
     assert json.loads((second / "start.json").read_text()).keys() == {f"start: {tmp_path / 'first'}"}
-    rows, third = (
-        [json.loads(line) for line in (tmp_path / run / "metrics.jsonl").read_text().splitlines()]
-        for run in ("second", "third")
-    )
+    texts = ((tmp_path / run / "metrics.jsonl").read_text() for run in ("second", "third"))
+    rows, third = ([json.loads(line) for line in text.splitlines()] for text in texts)
     assert rows[:3] == third
     assert [(row["kind"], row["step"]) for row in rows] == [
         ("valid", 0), ("train", 1), ("valid", 1), ("train", 2), ("valid", 2),

@@ -80,16 +80,11 @@ def test_the_losses_are_those_of_the_recipe_on_the_same_data(tiny, tmp_path):
 
 
 def test_chains_as_text_other_column_names_and_plugins_by_name_or_settings(tiny, tmp_path):
-    renamed = [
-        {"problem": r["question"], "cot": " ".join(f"<<{s}>>" for s in r["steps"]), "result": str(r["answer"])}
-        for r in ROWS
-    ]
-    args = arguments(
-        tmp_path / "run",
-        method_args={"align_weight": 0.5},
-        prior={"name": "mixture", "operand_share": 0.3},
-        spans="operation",
-    )
+    texts = [" ".join(f"<<{step}>>" for step in row["steps"]) for row in ROWS]
+    given = zip(ROWS, texts, strict=True)
+    renamed = [{"problem": row["question"], "cot": text, "result": str(row["answer"])} for row, text in given]
+    prior = {"name": "mixture", "operand_share": 0.3}
+    args = arguments(tmp_path / "run", method_args={"align_weight": 0.5}, prior=prior, spans="operation")
     columns = {"question": "problem", "steps": "cot", "answer": "result"}
     trainer = LatentTrainer(**tiny, train_dataset=renamed, args=args, columns=columns)
     assert [e.steps for e in trainer.run.data.train] == [tuple(r["steps"]) for r in ROWS]

@@ -31,10 +31,8 @@ def test_on_several_processes_each_batch_has_the_progress_of_its_step(rows, drop
     for epoch in (0, 1):
         order = Order(shuffled(rows), plan, seed=3)
         order.set_epoch(epoch)
-        shards = [
-            list(BatchSamplerShard(BatchSampler(order, 2, drop_last), num_processes=3, process_index=i))
-            for i in range(3)
-        ]
+        samplers = [BatchSampler(order, 2, drop_last) for _ in range(3)]
+        shards = [list(BatchSamplerShard(one, num_processes=3, process_index=i)) for i, one in enumerate(samplers)]
         assert len({len(batches) for batches in shards}) == 1
         for batches in shards:
             for number, batch in enumerate(batches):

@@ -83,7 +83,7 @@ def test_a_run_is_not_resumed_upon_another_start(config, tmp_path, monkeypatch, 
     with pytest.raises(UserError, match="recipe.yaml: backbone.init differ from the config"):
         train(config(**on | {"init": None}), output=tmp_path / "run", resume=True)
     (tmp_path / "other").rename(tmp_path / "first")
-    with pytest.raises(UserError, match="start.json: this run started from other weights than first has now"):
+    with pytest.raises(UserError, match="start.json: the content of start: first has changed since"):
         train(config(**on | {"max_steps": 6}), output=tmp_path / "run", resume=True)
 
 
@@ -104,6 +104,9 @@ def test_an_existing_run_is_not_overwritten_and_resuming_with_a_changed_recipe_w
     named = r"backbone\.lora\.rank, prior\.name, .*prompt\.instruction"
     with pytest.raises(UserError, match=f"recipe.yaml: {named} differ from the config this run was started with"):
         train(other, output=tmp_path, resume=True)
+    (tmp_path / "data.json").write_text((tmp_path / "data.json").read_text().replace("seed 1", "seed 3"))
+    with pytest.raises(UserError, match="data.json: the content of train 1: word-problems has changed since"):
+        train(config(max_steps=6, **SAVING), output=tmp_path, resume=True)
 
 
 @pytest.mark.parametrize(("settings", "backbone", "speed", "said"), cases(__file__, "refused"))

@@ -130,13 +130,10 @@ def test_rows_of_gsm8k_dev_are_neither_trained_on_nor_augmented(data, benchmark_
     assert loaded(entry)[1] > steps / 4
 
 
-@pytest.mark.parametrize(
-    ("source", "message"),
-    [("hub:mwpt5/MAWPS", "MAWPS contains MultiArith"), ("gsm8k-dev", "'gsm8k-dev' is a selection set")],
-)
-def test_a_recipe_may_not_train_on_what_holds_test_questions(source, message):
-    with pytest.raises(UserError, match=message):
-        check({"name": "x", "data": {"train": source}, "method": "cot"}, "x.yaml", check_files=False)
+def test_a_recipe_may_not_train_on_what_holds_test_questions():
+    for source, said in ("hub:mwpt5/MAWPS", "contains MultiArith"), ("gsm8k-dev", "'gsm8k-dev' is a selection set"):
+        with pytest.raises(UserError, match=said):
+            check({"name": "x", "data": {"train": source}, "method": "cot"}, "x.yaml", check_files=False)
 
 
 def test_a_recipe_names_test_sets_that_exist():

@@ -20,10 +20,8 @@ def write_backbone(folder: Path) -> Path:
 
     tokenizer = load_tokenizer("embedded")
     tokenizer.save_pretrained(folder)
-    ids = {
-        "vocab_size": len(tokenizer),
-        "eos_token_id": tokenizer.eos_token_id,
-        "pad_token_id": tokenizer.pad_token_id,
+    ids = {name: getattr(tokenizer, name) for name in ("eos_token_id", "pad_token_id")} | {
+        "vocab_size": len(tokenizer)
     }
     torch.manual_seed(0)
     AutoModelForCausalLM.from_config(AutoConfig.for_model(**SHAPE, **ids)).save_pretrained(folder)

@@ -69,10 +69,8 @@ def _rows(soft: Model, text: Model, asked: Sequence[str], batch: int, repeats: i
         forwards = sum(row.forwards for row in made) / len(made)
         tokens = forwards + sum(len(p.ids) for p in prompts[source]) / len(made)  # and <think> in place of the prefill
         each = {"ms": spread.median / len(asked), "cpu_ms": (spread.cpu or 0) / len(asked)}
-        versus = {
-            "vs_ours": ratio(spread.median, took["ours"].median),
-            "cpu_vs_ours": ratio(spread.cpu, took["ours"].cpu),
-        }
+        ours = took["ours"]
+        versus = {"vs_ours": ratio(spread.median, ours.median), "cpu_vs_ours": ratio(spread.cpu, ours.cpu)}
         rows.append({"procedure": name, "batch": batch, **each, **versus, "forwards": forwards, "tokens": tokens})
     return rows
 

@@ -86,13 +86,8 @@ def convert(
             from ruplar.cluster.rows import cluster_rules
 
             rules = stack.enter_context(cluster_rules(ray))
-        progress_columns = (
-            BarColumn(bar_width=20),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.description}"),
-        )
-        bar = stack.enter_context(Progress(*progress_columns, console=err))
+        bar_columns = (BarColumn(20), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
+        bar = stack.enter_context(Progress(*bar_columns, console=err))
         task = bar.add_task("", total=len(rows))
 
         def update(progress: ConversionProgress) -> None:

@@ -1,8 +1,7 @@
 """`ruplar list`: an overview of everything a recipe or a command can name; `ruplar list KIND`: one line each."""
 
-import importlib
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.columns import Columns
@@ -53,7 +52,7 @@ def completion(kind: str) -> Callable[[str], list[str]]:
 
 def _entries() -> dict[str, dict[str, str]]:
     from ruplar.config import recipes
-    from ruplar.data.sources import GENERATORS
+    from ruplar.data.sources import GENERATORS, module_of
     from ruplar.experiments.plan import studies
     from ruplar.model.fetch import backbones
     from ruplar.problems.word_problems import FAMILIES
@@ -63,10 +62,6 @@ def _entries() -> dict[str, dict[str, str]]:
         "backbones": backbones(),
         "recipes": recipes(),
         "studies": studies(),
-        "generators": {name: _module(name).__doc__.split("\n")[0] for name in GENERATORS},
+        "generators": {name: str(module_of(name).__doc__).split("\n")[0] for name in GENERATORS},
         "families": {name: family.about for name, family in FAMILIES.items()},
     }
-
-
-def _module(generator: str) -> Any:
-    return importlib.import_module(f"ruplar.problems.{generator.replace('-', '_')}")

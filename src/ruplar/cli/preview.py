@@ -49,10 +49,8 @@ def preview(
     loaded = with_number_tokens(loaded) if number_tokens else loaded
     encode = PlainText(loaded, frozenset(loaded.all_special_ids))
     table = PriorTable(_plugin("prior", prior, chosen["prior"]), encode, seed)
-    shown = [
-        make_preview(c, tokenizer=loaded, domain=rule, spans=cutter, prior_table=table)
-        for c in _chains(chains, rule, limit)
-    ]
+    how: dict[str, Any] = {"tokenizer": loaded, "domain": rule, "spans": cutter, "prior_table": table}
+    shown = [make_preview(chain, **how) for chain in _chains(chains, rule, limit)]
     if as_json:
         print_json(shown[0] if len(shown) == 1 else shown)
     else:

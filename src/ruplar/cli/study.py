@@ -82,7 +82,7 @@ def study(
 
     def planned() -> Job:
         return _planned(
-            name, overrides, only, seeds, (output, work), runs=not (show_plan or final), checks=not show_plan
+            name, overrides, only, seeds, (output, work), data_dir, not (show_plan or final), checks=not show_plan
         )
 
     plan = planned()
@@ -128,6 +128,7 @@ def _planned(
     only: str | None,
     seeds: str | None,
     folders: tuple[Path | None, Path | None],
+    data_dir: Path | None,
     runs: bool,
     checks: bool,
 ) -> Job:
@@ -144,7 +145,7 @@ def _planned(
     )
     places = Places(results, work)
     picks, look = picks_of(chosen, places, write=runs), {"check_files": checks, "check_init": checks}
-    cells = plan(chosen, overrides, find_study(name).parent, picks=picks, **look)
+    cells = plan(chosen, overrides, find_study(name).parent, picks=picks, data_dir=data_dir, **look)
     return Job(chosen, tuple(cells), tuple(_picked(cells, only or "*")), places)
 
 

@@ -35,6 +35,7 @@ def application(config: ServerConfig, limits: Limits, replicas: tuple[int, int],
             if not all(worker.healthy for worker in registry.workers.values()):
                 raise RuntimeError("the engine has stopped working")
 
+    least, most = replicas
     deployment: Any = serve.deployment(
         Replica,
         name=config.name or served_name(config.model),
@@ -42,11 +43,7 @@ def application(config: ServerConfig, limits: Limits, replicas: tuple[int, int],
         # a replica answers `slots` questions at once, and needs a few more so that no slot waits for the proxy
         max_ongoing_requests=2 * limits.slots,
         max_queued_requests=limits.max_queue,
-        autoscaling_config={
-            "min_replicas": replicas[0],
-            "max_replicas": replicas[1],
-            "target_ongoing_requests": limits.slots,
-        },
+        autoscaling_config={"min_replicas": least, "max_replicas": most, "target_ongoing_requests": limits.slots},
     )
     return deployment.bind()
 

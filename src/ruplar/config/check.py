@@ -17,7 +17,7 @@ from ruplar.config import training
 from ruplar.config.run import DataSettings, PluginConfig, RunConfig, WrongPlugin
 from ruplar.config.text import at
 from ruplar.data.decontamination import why_not_train
-from ruplar.data.locations import KNOWN_SETS, locate
+from ruplar.data.locations import KNOWN_SETS, locate, role_of
 from ruplar.data.scenarios import JOINED
 from ruplar.data.sources import GENERATORS, TEST_SEED, SourceConfig
 from ruplar.errors import UserError
@@ -98,6 +98,8 @@ def _across(data: Mapping[str, Any], config: RunConfig | None, check_files: bool
         return
     for item in config.data.train:
         yield from (f"data.train: {wrong}" for wrong in _leaks(item, config.data.valid))
+    if config.data.valid is not None and role_of(config.data.valid.source) == "test":
+        yield f"data.valid: '{config.data.valid.source}' is a test set. Select checkpoints on another, such as gsm8k-aug-valid."
     if config.data.valid is None and config.training.get("eval_strategy", "no") != "no":
         yield "training.eval_strategy: there is nothing to evaluate on. Set data.valid, or eval_strategy: no."
 

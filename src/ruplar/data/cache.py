@@ -40,8 +40,8 @@ def source_of(*plugins: Any) -> str:
 @cache
 def package_source(root: Path) -> str:
     """Return a hash of the package in this folder, without `NOT_IN_KEY`; computed once per process."""
-    # the generators' texts and the tables of augmentation are data files
-    found = [*root.rglob("*.py"), *root.glob("problems/**/*.yaml"), *root.glob("data/augment/*.yaml")]
+    # the generators' texts, the tables of augmentation and the known sets are data files
+    found = [*root.rglob("*.py"), *root.glob("problems/**/*.yaml"), *root.glob("data/**/*.yaml")]
     files = (file.relative_to(root) for file in sorted(found))
     return "".join(fingerprint(root / file) for file in files if file.with_suffix("").parts[0] not in NOT_IN_KEY)
 
@@ -75,9 +75,7 @@ def write_once(folder: Path, write: Callable[[Path], None]) -> None:
                 return
             with atomic_folder(folder) as draft:
                 write(draft)
-                sizes = {
-                    str(file.relative_to(draft)): file.stat().st_size for file in draft.rglob("*") if file.is_file()
-                }
+                sizes = {str(one.relative_to(draft)): one.stat().st_size for one in draft.rglob("*") if one.is_file()}
                 (draft / _SIZES).write_text(json.dumps(sizes, indent=1, sort_keys=True), encoding="utf-8")
     except OSError as error:
         place = Path(str(error.filename or folder))

@@ -6,9 +6,12 @@ form, in any order.
 """
 
 import csv
+import fcntl
 import json
+import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from ruplar import plugins
@@ -39,19 +42,34 @@ def fetch(name: str, folder: Path, progress: Progress = no_progress) -> tuple[Pa
         raise UserError(f"offline mode is on (HF_HUB_OFFLINE): nothing is downloaded. {by_hand}")
     draft = folder / f".{known.file}"
     try:
-        download(known.url, draft, progress)
-        try:
-            if known.picked:
-                _pick(draft, known.picked)
-            if differs := difference(name, draft):
-                raise UserError(f"it is not the known set: {differs}.")
-            return draft.rename(file), "verified"
-        finally:
-            draft.unlink(missing_ok=True)
+        with _held(folder):
+            if file.exists():  # another process has just downloaded it
+                return file, "already there"
+            download(known.url, draft, progress)
+            try:
+                if known.picked:
+                    _pick(draft, known.picked)
+                if differs := difference(name, draft):
+                    raise UserError(f"it is not the known set: {differs}.")
+                return draft.rename(file), "verified"
+            finally:
+                draft.unlink(missing_ok=True)
     except UserError as error:
         raise UserError(f"'{name}' cannot be downloaded from {known.url}: {error} {by_hand}") from error
     except OSError as error:
         raise UserError(f"{file}: cannot be written ({error.strerror}). Choose another folder with --to.") from error
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """Hold a folder, so that two processes do not write one draft; the kernel releases it when the process dies."""
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _pick(file: Path, rows: Iterable[int]) -> None:

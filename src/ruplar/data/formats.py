@@ -18,7 +18,7 @@ BROKEN, NO_STEP, UNREADABLE, DUPLICATE = "broken row", "no step", "unreadable an
 """Reasons to leave a row out."""
 
 _PYTHON = re.compile(r"^[ \t]*def \w+\(", re.MULTILINE)
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
+SURROGATE = re.compile(r"[\ud800-\udfff]")
 _THINK = re.compile(r"\s*<think>(.*)</think>\s*", re.DOTALL)
 
 
@@ -44,8 +44,8 @@ def to_example(row: Row, format: str, domain: Domain, need_steps: bool) -> Examp
     if row.fault:
         raise BadRow(BROKEN, row.fault)
     parts = FORMATS[format].read(row.fields)
-    if _SURROGATE.search(parts.question + parts.chain + (parts.answer or "")):
-        raise BadRow(BROKEN, "it has a lone surrogate (half of a character)", _SURROGATE.sub("\ufffd", parts.question))
+    if SURROGATE.search(parts.question + parts.chain + (parts.answer or "")):
+        raise BadRow(BROKEN, "it has a lone surrogate (half of a character)", SURROGATE.sub("\ufffd", parts.question))
     if not parts.question:
         raise BadRow(BROKEN, "the question is empty")
     if not parts.answer:

@@ -22,13 +22,15 @@ from typing import Literal
 import yaml
 
 from ruplar.cache import data_folder
-from ruplar.data.formats import FORMATS, BadRow, Parts, detect
+from ruplar.data.formats import BROKEN, FORMATS, BadRow, Parts, detect
 from ruplar.data.rows import SUFFIXES, Row, check_package, file_rows, hub_rows
 from ruplar.errors import UserError, unknown
 from ruplar.fingerprints import digest, fingerprint_answers
 from ruplar.types import Example
 
 _HUB = re.compile(r"(?P<name>[\w.-]+/[\w.-]+)(?:/(?P<config>[\w.-]+))?(?::(?P<split>[\w.+\[\]%:-]+))?")
+
+Role = Literal["test", "selection"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,11 @@ class KnownSet:
     of: str = ""
     without: str = ""
 
+    @property
+    def role(self) -> Role | None:
+        """What it is for; None if it may be trained on."""
+        return "test" if self.test else "selection" if self.selection else None
+
 
 KNOWN_SETS: dict[str, KnownSet] = {
     name: KnownSet(**entry)
@@ -58,18 +65,29 @@ VALID = "valid"
 """The selection set of a run: its recipe's `data.valid`."""
 
 
-def role_of(source: str) -> Literal["test", "selection"] | None:
-    """Return what a known set is for, by its name, the name of its file or its Hub address; None if it may be trained on."""
-    places = {Path(source).name, source.removeprefix("hub:")} - {""}
+def role_of(source: str) -> Role | None:
+    """Return what a set is for, by its name, the name of its file or its Hub address; None if it may be trained on.
+
+    Of a Hub dataset that holds a test or selection set, only splits that are a known training set may be trained on.
+    """
     for name, known in KNOWN_SETS.items():
-        if source == name or places & {known.file, known.hub}:
-            return "test" if known.test else "selection" if known.selection else None
-    return None
+        if source == name or (known.file and known.file == Path(source).name):
+            return known.role
+    known_splits = {split: known.role for known in KNOWN_SETS.values() if known.hub for split in _splits(known.hub)}
+    evaluated = {split[:2] for split, role in known_splits.items() if role}
+    roles = {known_splits.get(split, "test" if split[:2] in evaluated else None) for split in _splits(source)}
+    return "test" if "test" in roles else "selection" if "selection" in roles else None
+
+
+def _splits(address: str) -> list[tuple[str, ...]]:
+    """Hub address → owner, name, config if any, and split, of each split that it reads all or part of."""
+    path, _, split = address.removeprefix("hub:").casefold().partition(":")
+    return [(*path.split("/"), one.partition("[")[0]) for one in (split or "train").split("+")]
 
 
 def known_as(examples: Sequence[Example]) -> list[str]:
     """Return the names of the known sets that have exactly these questions and answers; [] for any other content."""
-    if len(examples) not in {known.rows for known in KNOWN_SETS.values()}:
+    if len(examples) not in {known.rows for known in KNOWN_SETS.values() if known.fingerprint}:
         return []
     content = fingerprint_answers(examples)
     return [name for name, known in KNOWN_SETS.items() if (known.rows, known.fingerprint) == content]
@@ -192,7 +210,7 @@ def _parts(location: Location) -> Iterator[tuple[Row, Parts]]:
     for row in location.rows():
         try:
             if row.fault:
-                raise BadRow("broken row", row.fault)
+                raise BadRow(BROKEN, row.fault)
             format = format or detect(row, row.source)
             yield row, FORMATS[format].read(row.fields)
         except BadRow as bad:

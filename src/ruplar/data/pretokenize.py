@@ -108,9 +108,8 @@ class _Parts(Dataset):
 def _encode(dataset: ChainDataset, workers: int, folder: Path) -> list[Path]:
     """Encode all rows and return the folder of each part: all together may be larger than memory."""
     parts = _Parts(ChainDataset(dataset.examples, dataset.method, dataset.encoder, keep=False))
-    loader = DataLoader(
-        parts, batch_size=None, num_workers=workers, collate_fn=_identity, worker_init_fn=_exit_with_parent
-    )
+    how: dict[str, Any] = {"num_workers": workers, "collate_fn": _identity, "worker_init_fn": _exit_with_parent}
+    loader = DataLoader(parts, batch_size=None, **how)
     places = []
     for number, part in enumerate(loader):
         places.append(folder / str(number))

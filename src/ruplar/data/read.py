@@ -99,7 +99,6 @@ def read(
     limit: int | None = None,
     data_dir: str | Path | None = None,
     skip_with: str = SKIP_WITH,
-    room: int | None = None,
 ) -> ReadResult:
     """Source → its examples, and a report on the other rows.
 
@@ -112,11 +111,10 @@ def read(
         limit: Stop after this many examples.
         data_dir: Folder with the files of known sets.
         skip_with: How the user can skip bad rows, for the error message.
-        room: Rows that may stay in memory; see `Spool`.
     """
     location = locate(source, data_dir)
     reading = ReadResult(location)
-    examples, keys = Spool(room=room), NumberFile(dtype=np.uint64)
+    examples, keys = Spool(), NumberFile(dtype=np.uint64)
     for found in _scan(location, domain, format, need_steps):
         reading.rows += 1
         if isinstance(found, Example):
@@ -173,7 +171,4 @@ def step_hint(domain: Domain, left_out: Mapping[str, list[Problem]] | None = Non
 def _bad_rows(bad: dict[str, list[Problem]], rows: int, domain: Domain, skip_with: str) -> list[str]:
     skip = f"{skip_with} to leave them out"
     fixes = {NO_STEP: f"{step_hint(domain, bad)}. Choose another data.domain, or {skip}."}
-    return [
-        f"{_count(problems, rows)}. {fixes.get(reason, f'Correct them, or {skip}.')}"
-        for reason, problems in bad.items()
-    ]
+    return [f"{_count(some, rows)}. {fixes.get(why, f'Correct them, or {skip}.')}" for why, some in bad.items()]

@@ -26,6 +26,7 @@ from pydantic import Field, model_validator
 from ruplar.data import scenarios
 from ruplar.data.augment import LARGE, build
 from ruplar.data.formats import FORMATS
+from ruplar.data.locations import KNOWN_SETS, known_as
 from ruplar.data.read import SKIP_WITH, ReadResult, read
 from ruplar.data.stored import ExampleView
 from ruplar.domains.base import Domain
@@ -155,11 +156,12 @@ def generator(domain: str) -> Callable[..., Iterator[Example]]:
     """Name of a packaged domain → its generator: (count, seed, steps=, start=, split=) → examples."""
     for source, about in GENERATORS.items():
         if about == domain:
-            return _generator(source).generate
+            return module_of(source).generate
     raise UserError(unknown("domain with a generator", domain, GENERATORS.values()))
 
 
-def _generator(source: str) -> ModuleType:
+def module_of(source: str) -> ModuleType:
+    """Return the module of a generator."""
     return importlib.import_module(f"ruplar.problems.{source.replace('-', '_')}")
 
 
@@ -190,7 +192,7 @@ class GeneratedProblems(ExampleView):
     def _from(self, start: int, count: int) -> Iterator[Example]:
         c = self.config
         families = {"families": c.families} if c.source == GENERATOR else {}
-        return _generator(c.source).generate(count, c.seed, steps=c.steps, start=start, split=self.split, **families)
+        return module_of(c.source).generate(count, c.seed, steps=c.steps, start=start, split=self.split, **families)
 
 
 @dataclass(frozen=True)
@@ -211,7 +213,6 @@ def open_source(
     split: Split = "test",
     skip_with: str = SKIP_WITH,
     refuse: Refuse | None = None,
-    room: int | None = None,
 ) -> LoadedSource:
     """Load the examples of one source.
 
@@ -225,7 +226,6 @@ def open_source(
             split.
         skip_with: How the user sets `skip_bad`, for the error message.
         refuse: Returns why a chain must not be augmented, or None; only used with `augment`.
-        room: Rows that may stay in memory; see `Spool`.
     """
     if config.augment and split != "train":
         raise UserError(f"'{config.source}': augment is for training data only; evaluation uses published questions.")
@@ -245,10 +245,11 @@ def open_source(
             limit=limit,
             data_dir=data_dir,
             skip_with=skip_with,
-            room=room,
         )
         for name in scenarios.JOINED.get(config.source, (config.source,))
     ]
+    if config.split_by is None and split != "test":
+        _check_role(config.source, results[0].examples, split)
     if config.augment:
         return _augmented(config, results[0], refuse)
     if config.split_by is not None:
@@ -268,6 +269,14 @@ def open_source(
     return LoadedSource(examples, record)
 
 
+def _check_role(source: str, examples: Sequence[Example], split: Split) -> None:
+    """Refuse to train on a test or selection set, or to select on a test set, whatever its file is called."""
+    for name in known_as(examples):
+        role = KNOWN_SETS[name].role
+        if role == "test" or (role and split == "train"):
+            raise UserError(f"'{source}' has the content of '{name}', a {role} set. Use other data for data.{split}.")
+
+
 def _generated(config: SourceConfig, domain: Domain, split: Split) -> LoadedSource:
     """Load the problems of a generator; domains outside the package may read those of any generator."""
     source, expected = config.source, GENERATORS[config.source]
@@ -276,7 +285,7 @@ def _generated(config: SourceConfig, domain: Domain, split: Split) -> LoadedSour
         raise UserError(f"'{source}' is of the domain '{expected}', not '{name}'. Set data.domain: {expected}.")
     problems = GeneratedProblems(config, split)
     record = {"source": config.name, "split": split, "seed": config.seed, "examples": len(problems), "left_out": {}}
-    revision = getattr(_generator(source), "REVISION", 1)
+    revision = getattr(module_of(source), "REVISION", 1)
     return LoadedSource(problems, record | ({"revision": revision} if revision > 1 else {}))
 
 

@@ -106,11 +106,10 @@ def to_file(examples: Iterable[Example]) -> Writer:
 
 
 class Spool:
-    """Collects examples in memory, and moves them to a temporary file once there are more than `room` (None: `KEPT`)."""
+    """Collects examples in memory, and moves them to a temporary file once there are more than `KEPT`."""
 
-    def __init__(self, examples: Iterable[Example] = (), room: int | None = None):
+    def __init__(self, examples: Iterable[Example] = ()):
         self._rows: list[Example] | Writer = []
-        self._room = KEPT if room is None else room
         for example in examples:
             self.append(example)
 
@@ -118,7 +117,7 @@ class Spool:
         return len(self._rows)
 
     def append(self, example: Example) -> None:
-        if isinstance(self._rows, list) and len(self._rows) >= self._room:
+        if isinstance(self._rows, list) and len(self._rows) >= KEPT:
             self._rows = to_file(self._rows)
         self._rows.append(example)
 

@@ -2,7 +2,7 @@
 
 from typing import Any, Protocol
 
-from ruplar.types import Example
+from ruplar.types import Example, Score
 
 
 class Domain(Protocol):
@@ -40,6 +40,12 @@ class Domain(Protocol):
 
     def same(self, found: str, marked: str) -> bool:
         """Return whether two answers are the same."""
+
+
+def grade(text: str, marked: str, domain: Domain) -> Score:
+    """Grade one answer; one that cannot be parsed is wrong, and `found` is None."""
+    found = domain.extract(text)
+    return Score(found is not None and domain.same(found, marked), found)
 
 
 def faults(domain: Any, example: Example) -> list[str]:

@@ -20,13 +20,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ruplar.domains.base import grade
 from ruplar.engine.reference import Generation
 from ruplar.engine.sampling import Decoding
 from ruplar.engine.thinker import NoThinker, ReplayThinker, SoftThinker, Thinker
 from ruplar.errors import UserError
 from ruplar.evaluate.benchmark import Progress, counted, describe, expected_latents, halted_right, soft
 from ruplar.evaluate.record import BenchmarkResult
-from ruplar.evaluate.score import score
 from ruplar.evaluate.stats import Estimate, paired_difference
 from ruplar.model.store import Model
 from ruplar.reasoner import LatentReasoner
@@ -58,17 +58,9 @@ class AblationRow:
     def as_dict(self) -> dict[str, Any]:
         """Convert to plain data."""
         mean, low, high = self.difference or (None, None, None)
-        return {
-            "mode": self.mode,
-            "about": MODES[self.mode],
-            **{
-                key: getattr(self.result, key)
-                for key in ("n", "correct", "accuracy", "low", "high", "latents", "unreadable")
-            },
-            "difference": mean,
-            "difference_low": low,
-            "difference_high": high,
-        }
+        keys = ("n", "correct", "accuracy", "low", "high", "latents", "unreadable")
+        found = {"mode": self.mode, "about": MODES[self.mode], **{key: getattr(self.result, key) for key in keys}}
+        return {**found, "difference": mean, "difference_low": low, "difference_high": high}
 
 
 def ablate(
@@ -108,7 +100,7 @@ def ablate(
         )
         seconds = time.perf_counter() - start
         answers = reasoner.answers_of(rows)
-        scores = [score(a.text, e.answer, model.domain) for a, e in zip(answers, examples, strict=True)]
+        scores = [grade(a.text, e.answer, model.domain) for a, e in zip(answers, examples, strict=True)]
         right = halted_right(answers, expected) if mode in (REAL, "argmax") else None
         about = {"halted_right": right, "seed": decoding.seed, "decoding": describe(decoding)}
         return rows, BenchmarkResult.of(mode, answers, scores, seconds, **about), scores

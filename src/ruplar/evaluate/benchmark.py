@@ -15,14 +15,14 @@ from statistics import median
 from typing import Any, Literal
 
 from ruplar import plugins
-from ruplar.domains.base import Domain
+from ruplar.domains.base import Domain, grade
 from ruplar.engine.sampling import Decoding
 from ruplar.engine.thinker import HiddenThinker, TextThinker
 from ruplar.errors import UserError
 from ruplar.evaluate.question_sets import Benchmark, Questions, open_questions
-from ruplar.evaluate.record import BenchmarkResult
+from ruplar.evaluate.record import GREEDY, BenchmarkResult, commit_of
 from ruplar.evaluate.samples import Sample, sample
-from ruplar.evaluate.score import Vote, majority, passes, score
+from ruplar.evaluate.score import Vote, majority, passes
 from ruplar.evaluate.score import lenient as lenient_domain
 from ruplar.fingerprints import count_seen
 from ruplar.model.memory import forget_peak
@@ -90,9 +90,8 @@ def evaluate(
         on_progress: See `Progress`.
     """
     if not seeds or len(set(seeds)) < len(seeds):
-        raise UserError(
-            f"seeds: {list(seeds)} {'has duplicates' if seeds else 'is empty'}. Pass at least one, each once."
-        )
+        wrong = "has duplicates" if seeds else "is empty"
+        raise UserError(f"seeds: {list(seeds)} {wrong}. Pass at least one, each once.")
     decoding = decoding or Decoding()
     check_samples(samples, decoding)
     reasoner = model if isinstance(model, LatentReasoner) else LatentReasoner.from_pretrained(model)
@@ -100,6 +99,7 @@ def evaluate(
     domain = lenient_domain(own) if lenient else own
     sets = open_questions([on] if isinstance(on, str) else on, own, limit=limit, data_dir=data_dir, skip_bad=skip_bad)
     found = Evaluation(sources=[questions.record for questions in sets])
+    commit, dirty = commit_of()
     for questions in sets:
         for seed in seeds if decoding.temperature > 0 or decoding.noisy else [0]:
             on_gpu = reasoner.model.backbone.device.type == "cuda"
@@ -107,13 +107,9 @@ def evaluate(
             how = _Protocol(replace(decoding, seed=seed), samples, batch_size, warm, float(latency_questions > 0))
             report = counted(questions.name, samples * len(questions.examples), on_progress)
             result, rows = _run(reasoner, questions, domain, how, report)
-            result = result.model_copy(
-                update={
-                    "lenient": lenient,
-                    "ms_batch1": _latency(reasoner, questions, how.decoding, latency_questions),
-                }
-            )
-            found.results.append(result)
+            alone = _latency(reasoner, questions, how.decoding, latency_questions)
+            about = {"lenient": lenient, "ms_batch1": alone, "commit": commit, "dirty": bool(dirty)}
+            found.results.append(result.model_copy(update=about))
             found.samples += [row | {"lenient": True} for row in rows] if lenient else rows
     return found
 
@@ -132,7 +128,7 @@ def _run(
     if how.samples > 1:
         votes = [majority(some, model.domain) for some in drawn]
         answers = [vote.answer for vote in votes]
-    scores = [score(a.text, e.answer, domain) for a, e in zip(answers, examples, strict=True)]
+    scores = [grade(a.text, e.answer, domain) for a, e in zip(answers, examples, strict=True)]
     expected = expected_latents(model, examples)
     about: dict[str, Any] = {"limit": questions.limit, "seed": how.decoding.seed, "warm_up_s": warm_up}
     about |= {name: questions.record[name] for name in ("left_out", "wrong_kept") if name in questions.record}
@@ -151,7 +147,7 @@ def _run(
         for i, (e, a, s, count) in enumerate(zip(examples, answers, scores, expected, strict=True))
     ]
     if votes:
-        graded = [[score(a.text, e.answer, domain) for a in some] for some, e in zip(drawn, examples, strict=True)]
+        graded = [[grade(a.text, e.answer, domain) for a in some] for some, e in zip(drawn, examples, strict=True)]
         right = [sum(s.correct for s in some) for some in graded]
         about |= {"samples": how.samples, "pass_at": passes(right, how.samples)}
         for row, vote, some, scored in zip(rows, votes, drawn, graded, strict=True):
@@ -219,13 +215,15 @@ def _latency(reasoner: LatentReasoner, questions: Questions, decoding: Decoding,
 
 
 def describe(decoding: Decoding, samples: int = 1) -> str:
-    """Describe a decoding: `greedy`, `T=0.6 top-p=0.95`, or `vote of 16 noise=1`."""
+    """Describe a decoding: `greedy`, `T=0.6 top-p=0.95`, `vote of 16 noise=1`, or `greedy max-answer-tokens=8`."""
     found = [f"vote of {samples}"] if samples > 1 else []
     if decoding.noisy:
         found.append(f"noise={decoding.noise:g}")
     if decoding.temperature > 0:
         found.append(f"T={decoding.temperature:g} top-p={decoding.top_p:g}")
-    return " ".join(found) or "greedy"
+    cap = decoding.max_answer_tokens
+    limited = [] if cap == Decoding().max_answer_tokens else [f"max-answer-tokens={cap}"]
+    return " ".join([*(found or [GREEDY]), *limited])
 
 
 def soft(model: Model) -> bool:

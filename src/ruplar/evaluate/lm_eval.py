@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ruplar import plugins
+from ruplar.domains import base
 from ruplar.engine.sampling import Decoding
 from ruplar.errors import UserError, install_extra
 from ruplar.evaluate.question_sets import open_questions
-from ruplar.evaluate.score import score
 from ruplar.reasoner import LatentReasoner
 
 try:
@@ -130,7 +130,9 @@ def questions(source: str, domain: str = "arithmetic", **_: Any) -> dict[str, An
 
 def grade(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
     """Answer of a question of `questions` → its score, by the rule of `ruplar evaluate`; a task's `process_results`."""
-    return {"exact_match": float(score(results[0], doc["answer"], plugins.make("domains", doc["domain"])).correct)}
+    return {
+        "exact_match": float(base.grade(results[0], doc["answer"], plugins.make("domains", doc["domain"])).correct)
+    }
 
 
 def main() -> None:

@@ -55,9 +55,7 @@ def open_questions(
     """Load every benchmark."""
     if limit is not None and limit < 1:
         raise UserError(f"limit: must be at least 1, got {limit}. Leave it out to use every question.")
-    found = [
-        entry if isinstance(entry, Questions) else _load(entry, domain, limit, data_dir, skip_bad) for entry in on
-    ]
+    found = [one if isinstance(one, Questions) else _load(one, domain, limit, data_dir, skip_bad) for one in on]
     names = [questions.name for questions in found]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -79,17 +77,18 @@ def _load(
     loaded = open_source(
         config, domain, need_steps=False, skip_bad=skip_bad, data_dir=data_dir, split=split, skip_with=_SKIP_WITH
     )
-    name = entry.name if isinstance(entry, Part) else _name(config, loaded, data_dir)
+    named = entry.name if isinstance(entry, Part) else ""
+    name = named if named and named not in KNOWN_SETS else _name(config, loaded, data_dir)
+    if named not in ("", name):
+        raise UserError(f"{name}: is not the content of '{named}'. Replace it, or list the file by its path.")
     if not loaded.examples:
         raise UserError(f"{name}: has no question.")
     cut = limit is not None and limit < len(loaded.examples)
-    # `count` rows of a file count as limited, since it may have more; generated problems have no end
-    least = limit if cut else None if config.is_generated else config.count
+    # `count` rows of a file count as limited, since it may have more; generated problems have no end, `data.valid` is as it is
+    least = limit if cut else None if config.is_generated or split == "valid" else config.count
     if skip_bad and any(loaded.record.get("left_out", {}).get(reason) for reason in (BROKEN, UNREADABLE)):
         least = least or len(loaded.examples)
-    record = (
-        {**loaded.record, "source": name} if name not in KNOWN_SETS and not isinstance(entry, Part) else loaded.record
-    )
+    record = {**loaded.record, "source": name} if name not in KNOWN_SETS and split == "test" else loaded.record
     return Questions(name, loaded.examples[:limit] if cut else loaded.examples, least, record)
 
 
@@ -101,8 +100,10 @@ def _name(config: SourceConfig, loaded: LoadedSource, data_dir: str | Path | Non
     known = KNOWN_SETS.get(config.source)
     if config.source in names or (known is not None and known.sha256 and known.sha256 == loaded.record["sha256"]):
         return config.source
-    if names or known is None:
-        return names[0] if names else config.name
+    if names:  # GSM8K's test set is two known sets; the last one has the paper's name
+        return next((name for name in names if KNOWN_SETS[name].file == Path(config.source).name), names[-1])
+    if known is None:
+        return config.name
     place = locate(config.source, data_dir).name
     content = "%s (rows: %d, fingerprint: %s) is not the content of '%s' in known_sets.yaml: results are listed under its path."
     log.warning(content, place, *fingerprint_answers(loaded.examples), config.source)

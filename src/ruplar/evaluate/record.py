@@ -29,7 +29,7 @@ from pydantic import (
 from ruplar import __version__, io
 from ruplar.config.text import differing
 from ruplar.errors import UserError
-from ruplar.evaluate.samples import SAMPLES, read_samples, write_samples
+from ruplar.evaluate.samples import SAMPLES, ResultKey, read_samples, write_samples
 from ruplar.evaluate.stats import wilson
 from ruplar.io import RECORD
 from ruplar.renamed import upgrade
@@ -44,6 +44,7 @@ STUDY, ABLATION = "study.json", "ablation.json"
 TRY = " try "
 """In the label of a try, after that of its row; no row may have it."""
 GREEDY = "greedy"
+PACKAGE = Path(__file__).parents[1]
 PACKAGES = ("torch", "transformers", "peft")
 """Packages whose versions a record names, besides Python and this one."""
 EXECUTION = (
@@ -130,6 +131,8 @@ class BenchmarkResult(_Record):
         description="How often the model was evaluated on this test set again; the last answers are here.",
         validation_alias=AliasChoices("evaluated_again", "asked_again"),
     )
+    commit: str | None = Field(None, description="Commit of the code that evaluated; null: unknown.")
+    dirty: bool = Field(False, description="The code that evaluated had uncommitted changes.")
     added_later: bool = Field(False, description="The row was added after the study's first evaluation on a test set.")
 
     @model_validator(mode="after")
@@ -137,6 +140,11 @@ class BenchmarkResult(_Record):
         if self.correct + self.unreadable > self.n:
             raise ValueError(f"{self.correct} right and {self.unreadable} unreadable of {self.n}")
         return self
+
+    @property
+    def key(self) -> ResultKey:
+        """What identifies a result in a record; `samples.result_key` is that of an answer."""
+        return self.name, self.seed, self.lenient, self.decoding
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -212,6 +220,7 @@ class RunRecord(_Record):
     seconds: float = 0
     train_seconds: float | None = None
     peak_gb: float | None = Field(None, description="Peak memory of the GPU, else of the process.")
+    weights: str = Field("", description="Hash of the model's weights; empty in older records.")
     model_from: str = Field("", description="Run of another study whose model was reused; empty: none.")
     finished: bool = True
     benchmarks: list[BenchmarkResult] = []
@@ -229,18 +238,14 @@ class RunRecord(_Record):
         limited = [b.name for b in self.benchmarks if b.limit is not None]
         reasons = {
             "it did not finish": not self.finished,
-            "the code had uncommitted changes": bool(self.dirty),
+            "the code had uncommitted changes": bool(self.dirty) or any(b.dirty for b in self.benchmarks),
             f"only part of {', '.join(limited)} was evaluated": bool(limited),
         }
         return [reason for reason, holds in reasons.items() if holds]
 
     def with_benchmark(self, result: BenchmarkResult) -> RunRecord:
         """Copy the record with this result added, replacing one of the same name, decoding and grading."""
-
-        def key(b: BenchmarkResult) -> tuple[str, str, int, bool]:
-            return b.name, b.decoding, b.seed, b.lenient
-
-        others = [b for b in self.benchmarks if key(b) != key(result)]
+        others = [b for b in self.benchmarks if b.key != result.key]
         return self.model_copy(update={"benchmarks": [*others, result]})
 
 
@@ -303,7 +308,7 @@ def commit_of(folder: str | Path | None = None) -> tuple[str | None, bool | None
 
     (None, None) outside a repository, and for a package inside another repository that does not track it (a `.venv`).
     """
-    folder = Path(folder or Path(__file__).parents[1])
+    folder = Path(folder or PACKAGE)
     if not git(folder, "ls-files", "--", "."):
         return None, None
     commit = git(folder, "rev-parse", "HEAD")
@@ -327,10 +332,8 @@ def machine(gpu: str | None = None) -> Machine:
     cpu = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
     if info.is_file():
-        named = (
-            line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")
-        )
-        cpu = next(named, cpu)
+        named = (line.partition(":")[2] for line in info.read_text().splitlines() if line.startswith("model name"))
+        cpu = next(named, cpu).strip()
     try:
         memory = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
     except (AttributeError, ValueError, OSError):

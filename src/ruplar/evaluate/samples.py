@@ -122,8 +122,9 @@ def _outcomes(file: Path, written: int) -> Mapping[ResultKey, Outcomes]:
     return found
 
 
-def result_key(row: Mapping[str, Any]) -> ResultKey:
-    return row["benchmark"], row["seed"], row.get("lenient", False), row.get("decoding", "")
+def result_key(row: Mapping[str, Any], unnamed: str = "") -> ResultKey:
+    """Return the `BenchmarkResult.key` of a row's result; `unnamed` is the decoding of a row that names none."""
+    return row["benchmark"], row["seed"], row.get("lenient", False), row.get("decoding", unnamed)
 
 
 def _question(row: Mapping[str, Any]) -> dict[str, Any]:

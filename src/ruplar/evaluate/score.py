@@ -16,13 +16,7 @@ from ruplar.domains.base import Domain
 from ruplar.errors import UserError
 from ruplar.evaluate.record import Share
 from ruplar.evaluate.stats import bootstrap_mean
-from ruplar.types import Answer, Score
-
-
-def score(answer_text: str, marked: str, domain: Domain) -> Score:
-    """Grade one answer; one that cannot be parsed is wrong, and `found` is None."""
-    found = domain.extract(answer_text)
-    return Score(found is not None and domain.same(found, marked), found)
+from ruplar.types import Answer
 
 
 def lenient(domain: Any) -> Domain:

@@ -106,12 +106,8 @@ def bootstrap_mean(values: Sequence[float], *, seed: int = 0, draws: int = 10_00
     rng = np.random.default_rng(seed)
     # in blocks of draws: 10,000 draws of 10,000 values at once would need 800 MB
     block = max(1, 2_000_000 // data.size)
-    means = np.concatenate(
-        [
-            data[rng.integers(0, data.size, size=(min(block, draws - i), data.size))].mean(1)
-            for i in range(0, draws, block)
-        ]
-    )
+    sizes = [(min(block, draws - i), data.size) for i in range(0, draws, block)]
+    means = np.concatenate([data[rng.integers(0, data.size, size=size)].mean(1) for size in sizes])
     low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Estimate(float(data.mean()), float(low), float(high))
 
@@ -137,7 +133,7 @@ def t_quantile(freedom: float) -> float:
     """Find t with P(|T| < t) = LEVEL by bisection; degrees of freedom are rounded down, above 1000 T is normal."""
     if freedom > _MANY:
         return _Z
-    freedom, low, high = int(freedom), 0.0, 1.0
+    freedom, low, high = _whole(freedom), 0.0, 1.0
     while _t_inside(high, freedom) < LEVEL:
         high *= 2
     for _ in range(100):
@@ -148,12 +144,16 @@ def t_quantile(freedom: float) -> float:
 
 def t_test(t: float, freedom: float) -> float:
     """Compute the two-sided p-value of Student's t; degrees of freedom as in `t_quantile`."""
-    inside = math.erf(abs(t) / math.sqrt(2)) if freedom > _MANY else _t_inside(abs(t), int(freedom))
+    inside = math.erf(abs(t) / math.sqrt(2)) if freedom > _MANY else _t_inside(abs(t), _whole(freedom))
     return min(1.0, max(0.0, 1 - inside))
 
 
 _MANY = 1000
 """Degrees of freedom above which Student's t equals the normal distribution to three digits."""
+
+
+def _whole(freedom: float) -> int:
+    return int(freedom + 1e-9)  # 7 may be computed as slightly less
 
 
 def _t_inside(t: float, freedom: int) -> float:

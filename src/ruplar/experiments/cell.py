@@ -15,12 +15,12 @@ from pathlib import Path
 
 from ruplar.config import from_dict
 from ruplar.data.cache import ENCODED
-from ruplar.data.sources import SourceConfig, open_source
+from ruplar.data.sources import SourceConfig
 from ruplar.engine.sampling import Decoding
 from ruplar.errors import UserError
 from ruplar.evaluate.ablate import ablate
 from ruplar.evaluate.benchmark import Evaluation, evaluate, soft
-from ruplar.evaluate.question_sets import Part
+from ruplar.evaluate.question_sets import Part, open_questions
 from ruplar.evaluate.record import ABLATION, BenchmarkResult, RunRecord, read_record, write_record, write_samples
 from ruplar.evaluate.samples import SAMPLES
 from ruplar.experiments import storage
@@ -32,7 +32,7 @@ from ruplar.model.memory import forget_peak
 from ruplar.model.soup import average
 from ruplar.model.store import start_mark
 from ruplar.reasoner import LatentReasoner
-from ruplar.runs import fingerprints, other_samples, training_record
+from ruplar.runs import fingerprints, other_samples, training_record, weights_of
 from ruplar.train import checkpoint
 from ruplar.train.progress import Progress, line
 from ruplar.train.run import train
@@ -73,7 +73,13 @@ def check_tested(cell: Cell, job: Job) -> RunRecord | None:
     return record
 
 
-def answer(cell: Cell, job: Job, on: Sequence[Part | SourceConfig]) -> tuple[LatentReasoner, Evaluation]:
+def asked(cell: Cell, source: SourceConfig) -> Part:
+    """Return what a study's entry stands for in a cell; its name there is that of the result, whatever the content."""
+    valid = cell.config.data.valid if source.source == VALID else None
+    return Part(source.name, source) if valid is None else Part(VALID, valid, "valid")
+
+
+def answer(cell: Cell, job: Job, on: Sequence[SourceConfig]) -> tuple[LatentReasoner, Evaluation]:
     """Load a cell's model and let it answer every question of some benchmarks."""
     study = job.study
     reasoner = LatentReasoner.from_pretrained(
@@ -81,7 +87,7 @@ def answer(cell: Cell, job: Job, on: Sequence[Part | SourceConfig]) -> tuple[Lat
     )
     found = evaluate(
         reasoner,
-        on,
+        [asked(cell, source) for source in on],
         decoding=Decoding(),
         batch_size=study.batch_size,
         latency_questions=study.latency_questions,
@@ -92,14 +98,14 @@ def answer(cell: Cell, job: Job, on: Sequence[Part | SourceConfig]) -> tuple[Lat
 
 def add_samples(found: Evaluation, folder: Path, study: Study, keep: RunRecord | None) -> list[BenchmarkResult]:
     """Write samples.jsonl.gz with new answers; returns the results of an earlier record that stay beside them."""
-    new = {(result.name, result.decoding, result.lenient) for result in found.results}
+    new = {result.key for result in found.results}
     # paired tests need all answers; decoded latents of all of them would take most of the space
     rows = [row if row["index"] < study.readable else {**row, "latents": []} for row in found.samples]
     kept: list[BenchmarkResult] = []
     if keep is not None:
         if not (folder / SAMPLES).is_file():
             raise UserError(f"{folder}: has no {SAMPLES}, so no answers can be added to it. Choose another --output.")
-        kept = [result for result in keep.benchmarks if (result.name, result.decoding, result.lenient) not in new]
+        kept = [result for result in keep.benchmarks if result.key not in new]
         rows = [*other_samples(folder, rows), *rows]
     write_samples(rows, folder, share=True)
     return kept
@@ -162,7 +168,8 @@ def _average(cell: Cell, job: Job, run: Path) -> RunRecord:
     if (run / MODEL).exists():
         shutil.rmtree(run / MODEL)  # killed before its record was written
     average([training / MODEL for training in trainings], run / MODEL)
-    return _together([read_record(training / TRAINED) for training in trainings])
+    together = _together([read_record(training / TRAINED) for training in trainings])
+    return together.model_copy(update={"weights": weights_of(run / MODEL)})
 
 
 def _together(records: Sequence[RunRecord]) -> RunRecord:
@@ -191,13 +198,9 @@ def _log(progress: Progress) -> None:
 def _evaluated(cell: Cell, trained: RunRecord, job: Job, earlier: RunRecord | None) -> RunRecord:
     study, folder, clock = job.study, job.places.result(cell), time.monotonic()
     run = job.places.model_of(cell)
-    on = [
-        Part(VALID, cell.config.data.valid, "valid") if s.source == VALID and cell.config.data.valid else s
-        for s in study.on
-    ]
-    reasoner, found = answer(cell, job, on)
+    reasoner, found = answer(cell, job, study.on)
     if study.ablate not in study.test:
-        write_ablation(reasoner, job, folder)
+        write_ablation(cell, reasoner, job, folder)
     kept = add_samples(found, folder, study, earlier)
     if (run / METRICS).is_file():
         shutil.copyfile(run / METRICS, folder / METRICS)
@@ -207,14 +210,14 @@ def _evaluated(cell: Cell, trained: RunRecord, job: Job, earlier: RunRecord | No
     return record
 
 
-def write_ablation(reasoner: LatentReasoner, job: Job, folder: Path) -> None:
+def write_ablation(cell: Cell, reasoner: LatentReasoner, job: Job, folder: Path) -> None:
     """Write ablation.json, if the study has an ablation and the model soft tokens."""
-    source = job.study.ablate
-    if source is None or not soft(reasoner.model):
+    if job.study.ablate is None or not soft(reasoner.model):
         return
-    loaded = open_source(source, reasoner.model.domain, need_steps=False, data_dir=job.options.data_dir)
-    rows = ablate(reasoner, loaded.examples, batch_size=job.study.batch_size)
-    write_json(folder / ABLATION, {"on": source.name, "rows": [row.as_dict() for row in rows]})
+    on = [asked(cell, job.study.ablate)]
+    [questions] = open_questions(on, reasoner.model.domain, data_dir=job.options.data_dir)
+    rows = ablate(reasoner, questions.examples, batch_size=job.study.batch_size)
+    write_json(folder / ABLATION, {"on": questions.name, "rows": [row.as_dict() for row in rows]})
 
 
 def _record(cell: Cell, trained: RunRecord, found: Evaluation, study: Study, seconds: float) -> RunRecord:

@@ -13,7 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from ruplar.config import RunConfig, load_recipe
+from ruplar.data.locations import KNOWN_SETS, known_as, locate
+from ruplar.data.scenarios import JOINED
+from ruplar.domains.base import Domain
 from ruplar.errors import UserError
+from ruplar.evaluate.question_sets import Part, open_questions
 from ruplar.evaluate.record import TRY
 from ruplar.experiments.study import (
     VALID,
@@ -69,15 +73,16 @@ def plan(
     check_files: bool = True,
     check_init: bool = True,
     picks: Picks | None = None,
+    data_dir: Path | None = None,
 ) -> list[Cell]:
     """Return all cells of a study, seed by seed, so that an interrupted study has complete seeds; tries come first.
 
-    A row with tries has only these until `picks` has its choice.
+    A row with tries has only these until `picks` has its choice. Without `check_init` nothing is run, so evaluation sets may be missing.
     """
     problems: dict[str, list[str]] = {}
 
     def read(row: RowSettings, overrides: Sequence[str]) -> RunConfig:
-        return load_recipe(_recipe(row, folder), overrides, check_files=check_files, check_init=check_init)
+        return load_recipe(recipe_of(row, folder), overrides, check_files=check_files, check_init=check_init)
 
     cells: list[Cell] = []
     labels: dict[str, None] = {}
@@ -101,6 +106,8 @@ def plan(
     if not wrong:
         _warn_of_missing_soups(study, cells)
         wrong += unequal({cell.label: cell.config for cell in cells if cell.of is None}, study.controls)
+        domain = cells[0].config.data.domain.make()
+        wrong += _set_problems(study, domain, data_dir) if check_files and check_init else []
     if wrong:
         raise UserError(*wrong, where=f"study {study.name}")
     return cells
@@ -123,6 +130,23 @@ def tries_of(study: Study) -> dict[str, dict[str, dict[str, Any]]]:
             group = named(label, {key: one[key] for key in study.points(row)[0] if key in one})
             found.setdefault(group, {})[named(label + TRY, one)] = one
     return found
+
+
+def _set_problems(study: Study, domain: Domain, data_dir: Path | None) -> Iterator[str]:
+    """Yield what would fail after training: sets that cannot be found or, but for test sets, read; test sets under `on:`."""
+    of_ablation = [study.ablate] if study.ablate is not None and study.ablate not in study.test else []
+    for place, sources in (("on", study.on), ("ablate", of_ablation), ("test", study.test)):
+        for source in (one for one in sources if not one.is_generated and one.source != VALID):
+            try:
+                if place == "test":
+                    for name in JOINED.get(source.source, (source.source,)):
+                        locate(name, data_dir)
+                    continue
+                [questions] = open_questions([Part(source.name, source)], domain, data_dir=data_dir)
+                for name in (one for one in known_as(questions.examples) if KNOWN_SETS[one].test):
+                    yield f"{place}: '{source.name}' has the content of '{name}', a test set; list it under test:"
+            except UserError as error:
+                yield f"{place}: {error}"
 
 
 def _warn_of_missing_soups(study: Study, cells: Sequence[Cell]) -> None:
@@ -176,13 +200,13 @@ def _cell(study: Study, found: _Row, last: Sequence[str], read: _Read, soup: tup
     sets = [study.set, base.set, *([row.set] if row.of is not None else [])]
     overrides = [*(one for part in sets for one in _written(part)), *last]
     config = read(base, overrides)
-    if config.data.valid is None and any(source.source == VALID for source in study.on):
-        raise UserError(f"on: {VALID} needs a validation set, but its recipe has none (data.valid).")
+    if config.data.valid is None and VALID in [source.source for source in (*study.on, study.ablate) if source]:
+        raise UserError(f"on: and ablate: {VALID} needs a validation set, but its recipe has none (data.valid).")
     inference = {} if row.of is None else {key.removeprefix("method."): value for key, value in row.set.items()}
     return Cell(label, config.seed, config, tuple(overrides), of, study.printed.get(label), inference, soup)
 
 
-def _recipe(row: RowSettings, folder: Path | None) -> str:
+def recipe_of(row: RowSettings, folder: Path | None) -> str:
     """Return the recipe of a row; a relative path is relative to the study's folder or the working directory."""
     name = str(row.recipe)
     beside = folder is not None and name.endswith((".yaml", ".yml")) and (folder / name).is_file()

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 from ruplar.config.text import at
 from ruplar.errors import UserError
@@ -121,12 +121,20 @@ def claim(cell: Cell, places: Places) -> Iterator[bool]:
     run = places.run(cell)
     run.mkdir(parents=True, exist_ok=True)
     with (run / ".lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            yield False
-            return
-        yield True
+        looks = 10  # `_locked` holds it for an instant
+        while not (mine := _flock(file, fcntl.LOCK_EX)) and looks:
+            time.sleep(0.02)
+            looks -= 1
+        yield mine
+
+
+def _flock(file: IO[str], how: int) -> bool:
+    """Lock a file, or return False if another process holds it."""
+    try:
+        fcntl.flock(file, how | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def _locked(cell: Cell, places: Places) -> bool:
@@ -134,11 +142,7 @@ def _locked(cell: Cell, places: Places) -> bool:
     if not lock.is_file():
         return False
     with lock.open() as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
-            return True
-        return False
+        return not _flock(file, fcntl.LOCK_SH)
 
 
 def write_failure(cell: Cell, places: Places, reason: str, session: str, **how: bool) -> None:
@@ -176,8 +180,8 @@ def write_study(study: Study, cells: Sequence[Cell], places: Places, frozen: Map
 
 
 def _row(study: Study, label: str, cell: Cell | None) -> dict[str, Any]:
-    row = study.rows.get(label)
-    about = {"label": label, **({"reference": row.reference} if row and row.reference else {})}
+    row, reference = study.rows.get(label), study.references().get(label)
+    about = {"label": label, **({"reference": reference} if reference not in (None, study.reference) else {})}
     if cell is not None:
         return {**about, "set": list(cell.overrides[:-1]), "of": cell.of, "mean": len(cell.soup)}
     if row is None or row.soup_of is None:

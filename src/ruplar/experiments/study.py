@@ -126,9 +126,10 @@ class Study(Settings):
         for label, row in self.rows.items():
             wrong += _row_problems(label, row, self)
         wrong += _label_problems(self)
-        for name in (self.reference, *(row.reference for row in self.rows.values())):
-            if name is not None and name not in self.rows:
-                wrong.append(unknown("row", name, self.rows).rstrip("."))
+        given = [name for name in (self.reference, *(row.reference for row in self.rows.values())) if name]
+        wrong += [unknown("row", name, self.rows).rstrip(".") for name in given if name not in self.rows]
+        for label in [label for label, of in self.references().items() if not of] if not wrong else ():
+            wrong.append(f"rows.{label}: its reference has no row with these values; give it the same grid")
         if wrong:
             raise ValueError("; ".join(wrong))
         return self
@@ -137,6 +138,16 @@ class Study(Settings):
         """Return the combinations of the values of a row's grid, or that of the row it evaluates; one without settings if none."""
         grid = {**self.grid, **self.rows.get(row.of or "", row).grid}
         return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+
+    def references(self) -> dict[str, str]:
+        """Label → the label that is 100 % for it: its reference with the same values of the grid; "" where that has no such row."""
+        found = {}
+        for label, row in self.rows.items():
+            name = row.reference or self.reference or ""
+            for at in self.points(row) if name else ():
+                same = [p for p in self.points(self.rows[name]) if all(at.get(k, at) == v for k, v in p.items())]
+                found[named(label, at)] = named(name, same[0]) if same else ""
+        return found
 
 
 def _role_problems(study: Study) -> Iterator[str]:
@@ -188,8 +199,8 @@ def named(label: str, settings: Mapping[str, Any]) -> str:
 
 
 def folder_name(label: str, seed: int) -> str:
-    """Return `LABEL-seedN`, with underscores for blanks and commas."""
-    return f"{re.sub(r'[ ,]+', '_', label)}-seed{seed}"
+    """Return `LABEL-seedN`, with underscores for blanks, commas and slashes."""
+    return f"{re.sub(r'[ ,/]+', '_', label)}-seed{seed}"
 
 
 def load_study(name_or_path: str, changes: Mapping[str, Any] | None = None) -> Study:

@@ -62,9 +62,8 @@ def hash_of(scenario: str) -> str:
 
 def normalize(scenario: str) -> str:
     """A scenario → its words: `Tomorrow is Nov 12, 2019.` → `Tomorrow is 20191112`; names become `who0`, `who1` in order."""
-    text = _DATE.sub(
-        lambda found: f"{day:%Y%m%d}" if (day := _calendar.of_match(found)) else found[0], unjudged(scenario)
-    )
+    text = unjudged(scenario)
+    text = _DATE.sub(lambda found: f"{day:%Y%m%d}" if (day := _calendar.of_match(found)) else found[0], text)
     text = _COUNT.sub(lambda found: str(_calendar.count_of(found[0])), text)
     people: dict[str, str] = {}
     words = []

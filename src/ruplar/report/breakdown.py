@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from ruplar.evaluate.samples import read_steps
 from ruplar.report import paper
-from ruplar.report.paired import marks, ratio
-from ruplar.report.rows import Labels, Row, apart, place_of
+from ruplar.report.paired import ratio
+from ruplar.report.rows import Labels, Row, apart, marks, place_of
 from ruplar.report.sets import on_test_sets
 from ruplar.report.table import NONE, Table
 
@@ -56,7 +56,7 @@ def _steps(rows: Sequence[Row], benchmark: str) -> Table | None:
     for row in (row for row in rows if row.benchmark == benchmark):
         steps = read_steps(row.runs[0].folder, benchmark)
         right: dict[int, list[float]] = {}
-        for question, found in marks(row).items():
+        for question, found in marks(row.runs).items():
             count = min(steps.get(question, 0), MOST)
             right.setdefault(count, []).append(sum(found) / len(found))
         right.pop(0, None)  # no chain

@@ -11,6 +11,7 @@ import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +53,8 @@ def build_card(written: Written, subject: ModelRecords, *, licence: str | None =
 
     source = resources.files("ruplar.report").joinpath("card.md").read_text(encoding="utf-8")
     environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
-    environment.filters |= {"shell": shlex.quote, "python": _quoted, "public": public, "last_part": _last_part}
+    quoted = partial(json.dumps, ensure_ascii=False)
+    environment.filters |= {"shell": shlex.quote, "python": quoted, "public": public, "last_part": _last_part}
     text = environment.from_string(source).render(**_content(written, subject, licence))
     return re.sub(r"\n{3,}", "\n\n", without_places(text))
 
@@ -102,10 +104,6 @@ def _last_part(place: str) -> str:
     return public(place, ["init"])
 
 
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
-
-
 def _settings(card: ModelMetadata) -> list[tuple[str, str, str]]:
     """List the plug-ins, their settings that differ from the defaults, and the adapter."""
     found = []
@@ -113,7 +111,9 @@ def _settings(card: ModelMetadata) -> list[tuple[str, str, str]]:
         named = getattr(card, section)
         if named is None or (section in ("prior", "spans") and card.method.name in ("cot", "no_cot", "icot")):
             continue
-        found.append((section, f"`{named.name}`", _about(kind, named.name)))
+        packaged = named.name in plugins.names(kind)
+        about = plugins.describe(kind, named.name) if packaged else f"`{named.name}`, an external plug-in."
+        found.append((section, f"`{named.name}`", about))
         usual, own = filled(kind, named.name, {}), filled(kind, named.name, named.settings)
         always = ("max_latents", "operand_share")
         keep = [key for key, value in own.items() if value != usual.get(key) or key in always]
@@ -124,10 +124,6 @@ def _settings(card: ModelMetadata) -> list[tuple[str, str, str]]:
     if card.backbone.number_tokens:
         found.append(("backbone.number_tokens", "`True`", "One token for every group of two or three digits."))
     return found
-
-
-def _about(kind: str, name: str) -> str:
-    return plugins.describe(kind, name) if name in plugins.names(kind) else f"`{name}`, an external plug-in."
 
 
 def _help(kind: str, name: str, key: str) -> str:
@@ -171,16 +167,8 @@ def _own_scores(subject: ModelRecords) -> Table:
     lines = []
     for r in sorted(subject.record.benchmarks, key=lambda r: is_selection(r.name)):
         [row] = pool([Run(subject.folder, subject.record, r)], drafts=True)  # clusters questions that share a scenario
-        interval = f"[{row.low:.1f}, {row.high:.1f}]"
-        lines.append(
-            (
-                with_how(set_label(r.name), r),
-                f"{r.n:,}",
-                f"{r.accuracy:.1f} {interval}",
-                f"{r.latents:.2f}",
-                f"{r.unreadable:,}",
-            )
-        )
+        accuracy = f"{r.accuracy:.1f} [{row.low:.1f}, {row.high:.1f}]"
+        lines.append((with_how(set_label(r.name), r), f"{r.n:,}", accuracy, f"{r.latents:.2f}", f"{r.unreadable:,}"))
     return Table(("benchmark", "n", "accuracy % [95 % CI]", "#L", "unreadable"), tuple(lines), 1)
 
 

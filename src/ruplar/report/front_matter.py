@@ -15,7 +15,7 @@ import yaml
 from ruplar.data.locations import KNOWN_SETS
 from ruplar.evaluate.record import BenchmarkResult, RunRecord
 from ruplar.model.fetch import KNOWN
-from ruplar.report.sets import VALID
+from ruplar.report.sets import is_selection
 
 if TYPE_CHECKING:
     from huggingface_hub import EvalResult
@@ -57,8 +57,8 @@ def front_matter(
     from huggingface_hub import ModelCardData
 
     sets = [found[0] for found in map(hub_set, trained_on(record)) if found]
-    # published are strictly graded results of whole runs, without the selection set
-    shown = [] if record.partial else [r for r in record.benchmarks if r.name != VALID and not r.lenient]
+    # published are strictly graded results of whole runs, without selection sets
+    shown = [] if record.partial else [r for r in record.benchmarks if not is_selection(r.name) and not r.lenient]
     results = [_score(result) for result in shown]
     return ModelCardData(
         license=licence,
@@ -78,6 +78,7 @@ def _score(result: BenchmarkResult) -> EvalResult:
     known = KNOWN_SETS.get(result.name)
     whole = known is None or result.n == known.rows  # older records name a benchmark after its file, whatever it held
     place, config, split = (hub_set(result.name) if whole else None) or (result.name, None, None)
+    bounds = {"low": round(result.low, 2), "high": round(result.high, 2)}
     return EvalResult(
         task_type=TASK,
         dataset_type=place,
@@ -87,12 +88,7 @@ def _score(result: BenchmarkResult) -> EvalResult:
         metric_type="accuracy",
         metric_name="accuracy, %",
         metric_value=round(result.accuracy, 2),
-        metric_args={
-            "questions": result.n,
-            "low": round(result.low, 2),
-            "high": round(result.high, 2),
-            "decoding": result.decoding,
-        },
+        metric_args={"questions": result.n, **bounds, "decoding": result.decoding},
     )
 
 

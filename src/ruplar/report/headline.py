@@ -20,9 +20,8 @@ def headline(rows: Sequence[Row], ablations: Ablations) -> str:
     text, direct = _named(group, "cot"), _named(group, "no_cot")
     soft = _best([row for row in group if method_of(row) not in ("cot", "no_cot") and row.latents > 0])
     first = soft or max(group, key=lambda row: row.accuracy)
-    name = BENCHMARKS.get(first.benchmark, first.benchmark) + (
-        " (a selection set)" if is_selection(first.benchmark) else ""
-    )
+    about = " (a selection set)" if is_selection(first.benchmark) else ""
+    name = BENCHMARKS.get(first.benchmark, first.benchmark) + about
     sentence = (
         f"{first.method} answers {first.accuracy:.1f} % of the {first.n:,} questions of {name} correctly (95 % CI "
         f"{first.low:.1f} to {first.high:.1f}) with {first.forwards:.1f} forward passes per question"
@@ -54,9 +53,8 @@ def failures(best: str, rows: Sequence[Row]) -> list[str]:
             continue
         name = BENCHMARKS.get(benchmark, benchmark)
         about = f"{name} ({ABOUT[benchmark]})" if benchmark in ABOUT else name
-        count = (
-            f"the intervals of {len(below)} of {len(trained)} methods overlap that of a direct answer or are below it"
-        )
+        share = f"{len(below)} of {len(trained)}"
+        count = f"the intervals of {share} methods overlap that of a direct answer or are below it"
         mine = next((row for row in below if row.method == best), None)
         if mine is None:
             names = ", ".join(f"{row.method} {row.accuracy:.1f}" for row in below)

@@ -130,10 +130,8 @@ def _backbone(own: BackboneConfig, raw: Mapping[str, Any]) -> Iterator[str]:
     if own.number_tokens != other.number_tokens:
         yield "backbone.number_tokens"
     if own.lora is not None:  # an exported model may have merged it
-        theirs = other.lora
-        yield from (
-            f"backbone.lora.{k}" for k in SHAPE if theirs is None or getattr(own.lora, k) != getattr(theirs, k)
-        )
+        lora = other.lora
+        yield from (f"backbone.lora.{k}" for k in SHAPE if lora is None or getattr(own.lora, k) != getattr(lora, k))
 
 
 def _ablated(folder: Path, rows: Sequence[Row]) -> dict[tuple[int, str], list[dict[str, Any]]]:

@@ -1,26 +1,24 @@
 """Rows of a study → paired tests: difference per question, its interval, p-value, Holm's correction.
 
-Both methods of a pair answered the same questions. With one seed each the test is McNemar's exact one. With several, it is a
-t test whose variance has a part for the questions and one for the seeds, as in multi-reader multi-case studies (Obuchowski and
-Rockette; Hillis). Where questions share scenarios, the questions' part is clustered by scenario, with one seed too.
+Both methods of a pair answered the same questions. With one seed and one decoding each the test is McNemar's exact one. With
+several, it is a t test whose variance has a part for the questions and one for the seeds, as in multi-reader multi-case studies
+(Obuchowski and Rockette; Hillis). Where questions share scenarios, the questions' part is clustered by scenario, with one seed too.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ruplar.errors import UserError, unknown
 from ruplar.evaluate.record import study_of
 from ruplar.evaluate.stats import clustered_variance, mcnemar, paired_difference, t_quantile, t_test
-from ruplar.report.rows import Labels, Row, by_benchmark, groups_of, outcomes_of
+from ruplar.report.rows import Labels, Row, by_benchmark, groups_of, marks
 
-Question = tuple[int, str]
-"""Index and text."""
 Marks = np.ndarray
-"""[S, Q] of 0 and 1: right or wrong, one row per seed, one column per question."""
+"""[S, Q] of shares of right answers, one row per seed, one column per question; 0 and 1 where a seed has one decoding."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +55,8 @@ def pairs(rows: Sequence[Row], against: str | Labels | None = None) -> list[Pair
         named = {row.method: row for row in group}
         best = min(group, key=lambda row: (-row.accuracy, row.forwards)).method
         labels = against if isinstance(against, Mapping) else dict.fromkeys(named, against or best)
-        found += _family(
-            [(row, named[of]) for row in group if (of := labels.get(row.method)) in named and of != row.method]
-        )
+        compared = [(row, named.get(labels.get(row.method, ""))) for row in group]
+        found += _family([(row, of) for row, of in compared if of is not None and of.method != row.method])
     return found
 
 
@@ -77,7 +74,7 @@ def _family(compared: Sequence[tuple[Row, Row]]) -> list[Pair]:
 
 def _aligned(row: Row, reference: Row) -> tuple[Marks, Marks, bool, list[int] | None]:
     """Return the marks of both rows in the same order of questions, whether they share models, and the scenarios."""
-    first, second = marks(row), marks(reference)
+    first, second = marks(row.runs), marks(reference.runs)
     if first.keys() != second.keys():
         raise UserError(
             f"{row.benchmark}: '{row.method}' and '{reference.method}' answered different questions, so they "
@@ -86,18 +83,22 @@ def _aligned(row: Row, reference: Row) -> tuple[Marks, Marks, bool, list[int] | 
     same_study = (row.study, row.seeds) == (reference.study, reference.seeds)
     shared = same_study and _model_of(row) == _model_of(reference)
     groups = groups_of(row.runs[0].record, first)
-    return _matrix(first), _matrix({question: second[question] for question in first}), shared, groups
+    ours, theirs = (np.array([one[question] for question in first]).T for one in (first, second))
+    return ours, theirs, shared, groups
 
 
 def ratio(row: Row, reference: Row) -> tuple[float, float, float]:
     """Return a row's accuracy over the reference's, r = a / b, and its 95 % interval, by the delta method.
 
-    The error of r is that of the mean of a - r b over b; `difference` gives its interval around zero.
+    The error of r is that of the mean of a - r b over b; `difference` gives its interval around zero. Where no answer is right, it
+    is Wilson's interval over the reference.
     """
     ours, theirs, shared, groups = _aligned(row, reference)
     of = float(theirs.mean())
     share = float(ours.mean()) / of
-    error = difference(ours, share * theirs, shared=shared, groups=groups)
+    if not share:  # no variance is seen; Wilson's interval has one
+        return 0.0, 0.0, row.high / reference.accuracy
+    error = difference(ours, theirs, shared=shared, groups=groups, times=share)
     return share, max(0.0, share + error.low / of), share + error.high / of
 
 
@@ -106,24 +107,6 @@ def _model_of(row: Row) -> str:
     rows = study_of(row.runs[0].folder.parent).get("rows", {}) if row.runs else {}
     named = (one["of"] for one in rows.values() if one.get("label") == row.method and not one.get("mean"))
     return next(filter(None, named), row.method)
-
-
-def marks(row: Row) -> dict[Question, list[bool]]:
-    """Collect right or wrong per question, one per run."""
-    found: dict[Question, list[bool]] = {}
-    for run in row.runs:
-        for question, right in outcomes_of(run).items():
-            found.setdefault(question, []).append(right)
-    uneven = [question for question, right in found.items() if len(right) != len(row.runs)]
-    if uneven:
-        raise UserError(
-            f"'{row.method}' on {row.benchmark}: its seeds answered different questions ({uneven[0][1]!r})."
-        )
-    return found
-
-
-def _matrix(found: Mapping[Any, Sequence[bool]]) -> Marks:
-    return np.array(list(found.values()), dtype=float).T
 
 
 class Difference(NamedTuple):
@@ -140,7 +123,7 @@ class Difference(NamedTuple):
 
 
 def difference(
-    first: Marks, second: Marks, *, shared: bool = False, groups: Sequence[int] | None = None
+    first: Marks, second: Marks, *, shared: bool = False, groups: Sequence[int] | None = None, times: float = 1.0
 ) -> Difference:
     """Compare two methods on the same questions → first minus second; they may have different numbers of seeds.
 
@@ -150,9 +133,11 @@ def difference(
     differences. With questions in G groups, the first variance and the scatter are clustered (the first is at least
     var(d) / Q), and the questions' part has G - 1 degrees of freedom; with one group nothing can be tested.
 
-    Marks are [S, Q]; `shared`: row s of both comes from one model; `groups`: the number of each question's group, from 0 on.
+    Marks are [S, Q]; `shared`: row s of both comes from one model; `groups`: the number of each question's group, from 0 on;
+    `times`: a factor of the second.
     """
-    if len(first) == len(second) == 1 and groups is None:
+    whole_marks, second = not (first % 1).any() and not (second % 1).any(), times * second
+    if len(first) == len(second) == 1 and groups is None and whole_marks:
         return _mcnemar(first[0], second[0])
     by_question = first.mean(0) - second.mean(0)
     mean, each = float(by_question.mean()), np.arange(by_question.size) if groups is None else np.asarray(groups)

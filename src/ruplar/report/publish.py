@@ -40,14 +40,10 @@ def check_publication(folder: Path, repo: str) -> Publication:
     """
     from huggingface_hub.utils import HFValidationError, validate_repo_id
 
-    files = tuple(
-        f for f in sorted(folder.rglob("*")) if f.is_file() and not f.relative_to(folder).parts[0].startswith(".")
-    )
-    problems = [
-        f"{file}: is not safetensors; pickled files are not published. Remove it."
-        for file in files
-        if file.suffix in _PICKLES
-    ]
+    found = (file for file in sorted(folder.rglob("*")) if file.is_file())
+    files = tuple(file for file in found if not file.relative_to(folder).parts[0].startswith("."))
+    pickled = [file for file in files if file.suffix in _PICKLES]
+    problems = [f"{file}: is not safetensors; pickled files are not published. Remove it." for file in pickled]
     try:
         validate_repo_id(repo)
     except HFValidationError as error:

@@ -3,9 +3,9 @@
     results/STUDY/study.json                 order of the rows and what was varied; written by `ruplar study`
     results/STUDY/LABEL-seedN/run.json       one run, beside its samples.jsonl.gz or outcomes.json
 
-Accuracy is the mean over seeds. Its interval covers the variance of the questions and, from two seeds on, that of the seeds
-(`evaluate/stats.py`: `over_seeds`). Questions that share a scenario (`domain.scenario`: the text before the question proper)
-are not independent: BIG-bench's Date Understanding has nine per scenario. Their variance is clustered by scenario, which is
+Accuracy is the mean over seeds, that is, trainings; several decodings of one training are averaged first. Its interval covers
+the variance of the questions and, from two seeds on, that of the seeds (`evaluate/stats.py`: `over_seeds`). Questions that
+share a scenario (`domain.scenario`: the text before the question proper) are not independent: BIG-bench's Date Understanding has nine per scenario. Their variance is clustered by scenario, which is
 read from the questions. Partial runs (`RunRecord.partial`) never enter.
 """
 
@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,8 @@ Key = tuple[str, str, str, str]
 """Study, method, backbone, benchmark."""
 Labels = Mapping[str, str]
 """Method of a study → the method it is compared with."""
+Question = tuple[int, str]
+"""Index and text."""
 
 
 @dataclass(frozen=True)
@@ -199,9 +202,8 @@ def _label(record: RunRecord) -> str:
 def _pooled(key: Key, runs: Sequence[Run]) -> Row:
     _check_poolable(key, runs)
     results = [run.result for run in runs]
-    n = results[0].n
-    grouped = _grouped(runs)
-    accuracy, (low, high) = over_seeds([r.correct / n for r in results], n, grouped=grouped)
+    n, grouped = results[0].n, _grouped(runs)
+    accuracy, (low, high) = over_seeds(shares(runs), n, grouped=grouped)
     return Row(
         *key,
         seeds=tuple(sorted({run.record.seed for run in runs})),
@@ -251,9 +253,8 @@ def _mean(values: Iterable[float | None]) -> float | None:
 def outcomes_of(run: Run) -> Outcomes:
     """Read right or wrong per question of one result."""
     known, result = read_outcomes(run.folder), run.result
-    key = result.name, result.seed, result.lenient
     # rows of older runs do not name their decoding; there was one per run
-    found = known.get((*key, result.decoding)) or known.get((*key, "")) or {}
+    found = known.get(result.key) or known.get((*result.key[:-1], "")) or {}
     if len(found) != result.n:
         raise UserError(
             f"{run.folder}: {SAMPLES} or {OUTCOMES} has {len(found):,} of the {result.n:,} answers on {result.name}; "
@@ -262,13 +263,35 @@ def outcomes_of(run: Run) -> Outcomes:
     return found
 
 
+def trainings(runs: Iterable[Run]) -> list[list[Run]]:
+    """Group runs, in order of their seeds, by training: those of one seed are decodings of one model."""
+    return [list(same) for _, same in groupby(runs, key=lambda run: run.record.seed)]
+
+
+def shares(runs: Iterable[Run]) -> list[float]:
+    """Compute the share of right answers of each training."""
+    return [sum(run.result.correct / run.result.n for run in same) / len(same) for same in trainings(runs)]
+
+
+def marks(runs: Sequence[Run]) -> dict[Question, list[float]]:
+    """Collect the share of right answers per question, one of each training: 0 or 1 unless it has several decodings."""
+    each = [[outcomes_of(run) for run in same] for same in trainings(runs)]
+    asked = each[0][0]
+    uneven = [question for same in each for one in same for question in asked.keys() ^ one.keys()]
+    if uneven:
+        raise UserError(
+            f"'{runs[0].record.name}' on {runs[0].result.name}: its runs answered different questions ({uneven[0][1]!r})."
+        )
+    return {question: [sum(one[question] for one in same) / len(same) for same in each] for question in asked}
+
+
 def of_section(raw: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Split a plug-in's section, of a recipe (settings beside the name) or a model (below it), into name and settings."""
     settings = raw.get("settings", {key: value for key, value in raw.items() if key != "name"})
     return str(raw.get("name", "")), dict(settings)
 
 
-def groups_of(record: RunRecord, questions: Iterable[tuple[int, str]]) -> list[int] | None:
+def groups_of(record: RunRecord, questions: Iterable[Question]) -> list[int] | None:
     """Number each question's scenario from 0 on; None where every question has its own, or no scenario is known."""
     scenario = _scenario(record)
     if scenario is None:
@@ -281,21 +304,19 @@ def groups_of(record: RunRecord, questions: Iterable[tuple[int, str]]) -> list[i
 
 def _grouped(runs: Sequence[Run]) -> Grouped | None:
     """Average the seeds' clustered variances of a row and count its scenarios; None where no scenario is shared."""
-    found = []
-    for run in runs:
-        if _scenario(run.record) is None:
-            return None
-        try:
-            outcomes = outcomes_of(run)
-        except UserError as error:
-            log.warning("%s The interval on %s treats the questions as independent.", error, run.result.name)
-            return None
-        groups = groups_of(run.record, outcomes) or range(run.result.n)
-        count = max(groups) + 1
-        found.append(Grouped(clustered_variance(list(outcomes.values()), groups) if count > 1 else 0.0, count))
-    if all(one.groups == run.result.n for one, run in zip(found, runs, strict=True)):
+    if any(_scenario(run.record) is None for run in runs):
         return None
-    return Grouped(sum(one.variance for one in found) / len(found), min(one.groups for one in found))
+    try:
+        found = marks(runs)
+    except UserError as error:
+        log.warning("%s The interval on %s treats the questions as independent.", error, runs[0].result.name)
+        return None
+    groups = groups_of(runs[0].record, found)
+    if groups is None:
+        return None
+    count = max(groups) + 1
+    variances = [clustered_variance(one, groups) if count > 1 else 0.0 for one in zip(*found.values(), strict=True)]
+    return Grouped(sum(variances) / len(variances), count)
 
 
 def _scenario(record: RunRecord) -> Callable[[str], str] | None:

@@ -16,7 +16,7 @@ from ruplar.errors import UserError
 from ruplar.evaluate.record import ABLATION, read_ablation
 from ruplar.evaluate.stats import Interval, over_seeds, t_quantile
 from ruplar.report.paper import FOUR
-from ruplar.report.rows import Row, place_of
+from ruplar.report.rows import Row, place_of, shares, trainings
 
 Ablation = tuple[Row, str, int, dict[str, tuple[float, Interval]]]
 """A row of the method, benchmark, its n, and mode → mean over seeds as a share, and its interval."""
@@ -43,8 +43,7 @@ def _average(four: Sequence[Row]) -> Row:
 def _half(four: Sequence[Row]) -> float:
     """Half the interval's width in percent: t, with Hillis's degrees of freedom as in `evaluate/stats.py`."""
     of_questions = sum(row.accuracy / 100 * (1 - row.accuracy / 100) / row.n for row in four) / len(FOUR) ** 2
-    count = min(len(row.runs) for row in four)
-    by_seed = [sum(row.runs[i].result.correct / row.n for row in four) / len(FOUR) for i in range(count)]
+    by_seed = [sum(each) / len(FOUR) for each in zip(*(shares(row.runs) for row in four), strict=True)]
     of_seeds = variance(by_seed) / len(by_seed) if len(by_seed) > 1 else 0.0
     whole = of_questions + of_seeds
     freedom = whole**2 / (of_seeds**2 / (len(by_seed) - 1)) if of_seeds else math.inf
@@ -55,15 +54,15 @@ def latent_ablations(rows: Sequence[Row]) -> list[Ablation]:
     """Pool the ablations of every method whose runs all have one; a row's own benchmark does not matter."""
     found: list[Ablation] = []
     for row in {(place_of(row), *(run.folder for run in row.runs)): row for row in rows}.values():
-        files = [run.folder / ABLATION for run in row.runs]
+        files = [same[0].folder / ABLATION for same in trainings(row.runs)]
         if not files or not all(file.is_file() for file in files):
             continue
-        shares: dict[tuple[str, int], dict[str, list[float]]] = {}
+        by_mode: dict[tuple[str, int], dict[str, list[float]]] = {}
         for on, line in ((on, line) for file in files for on, lines in read_ablation(file).items() for line in lines):
             right = line["correct"] / line["n"]
-            shares.setdefault((on, line["n"]), {}).setdefault(line["mode"], []).append(right)
-        if {len(values) for modes in shares.values() for values in modes.values()} != {len(files)}:
+            by_mode.setdefault((on, line["n"]), {}).setdefault(line["mode"], []).append(right)
+        if {len(values) for modes in by_mode.values() for values in modes.values()} != {len(files)}:
             raise UserError(f"'{row.method}': its seeds were ablated on different questions or in different modes.")
-        for (on, n), modes in shares.items():
+        for (on, n), modes in by_mode.items():
             found.append((row, on, n, {mode: over_seeds(values, n) for mode, values in modes.items()}))
     return found

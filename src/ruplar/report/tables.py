@@ -94,9 +94,8 @@ def summary_table(rows: Sequence[Row]) -> Table:
     costs = f" #L: soft tokens, or reasoning tokens of a written chain{f'; on {heads[0]}, as are the forward passes' if names[1:] else ''}."
     heads[1:1] = ["% of CoT"] if shares else []
     heads += [paper.BENCHMARKS["average"]] if means else []
-    counts = ", ".join(
-        f"{paper.BENCHMARKS.get(n, n)} {next(r.n for r in tested if r.benchmark == n):,}" for n in names
-    )
+    sizes = {row.benchmark: row.n for row in reversed(tested)}
+    counts = ", ".join(f"{paper.BENCHMARKS.get(name, name)} {sizes[name]:,}" for name in names)
     about = "".join(f" {name}: {ABOUT[name]}." for name in names if name in ABOUT)
     note = f"Accuracy in percent ± half its 95 % confidence interval. Questions: {counts}.{about} {INTERVALS}{costs}"
     heads = [*place, "seeds", *heads, "#L", "forward passes"]
@@ -192,7 +191,7 @@ def latent_ablation_table(rows: Sequence[Row]) -> Table:
     modes = list(dict.fromkeys(mode for *_, pooled in found for mode in pooled))
     place = apart(row for row, *_ in found)
     lines = tuple(
-        (*place_of(row, place), set_label(on), f"{n:,}", str(len(row.runs)), *(_share_cell(of.get(m)) for m in modes))
+        (*place_of(row, place), set_label(on), f"{n:,}", str(len(row.seeds)), *(_share_cell(of.get(m)) for m in modes))
         for row, on, n, of in found
     )
     shared, note = _shared_scenarios(row for row in rows if row.benchmark in {on for _, on, _, _ in found}), ABLATED

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ruplar.display import latent_line
-from ruplar.evaluate.samples import SAMPLES, Sample, read_samples
+from ruplar.evaluate.samples import SAMPLES, Sample, read_samples, result_key
 from ruplar.report.figures.certainty import draw_certainty
 from ruplar.report.figures.style import Drawing
 from ruplar.report.rows import Row, Run, by_benchmark, method_of
@@ -77,13 +77,7 @@ def _shown(sample: Sample, chain: Mapping[str, Any] | None) -> str:
 
 
 def _of(run: Run) -> list[Sample]:
-    wanted, how = (run.result.name, run.result.seed, run.result.lenient), run.result.decoding
-    return [
-        sample
-        for sample in _samples(run.folder)
-        if (sample["benchmark"], sample["seed"], sample.get("lenient", False)) == wanted
-        and sample.get("decoding", how) == how
-    ]
+    return [one for one in _samples(run.folder) if result_key(one, run.result.decoding) == run.result.key]
 
 
 @lru_cache(maxsize=32)

@@ -25,7 +25,7 @@ from ruplar.data import stored
 from ruplar.data.canonical_operands import canonical_operands
 from ruplar.data.convert.prose import REASONING
 from ruplar.data.decontamination import Index, index_of
-from ruplar.data.formats import BadRow, to_example
+from ruplar.data.formats import BROKEN, BadRow, to_example
 from ruplar.data.read import step_hint
 from ruplar.data.rows import Row
 from ruplar.data.sources import GeneratedProblems, LoadedSource, open_source
@@ -154,19 +154,12 @@ def load_data(section: DataSettings, domain: Domain, need_steps: bool = True) ->
     refuse = partial(_refused, questions=questions, index=index, augmented=True)
     train, held = [], 0
     for source in section.train:
-        loaded = open_source(
-            source,
-            domain,
-            need_steps=need_steps,
-            skip_bad=skip_bad,
-            split="train",
-            refuse=refuse,
-            room=stored.KEPT - held,
-        )
-        held += len(loaded.examples) if isinstance(loaded.examples, list) else 0
-        if held > stored.KEPT and isinstance(loaded.examples, list):  # many small files
-            held -= len(loaded.examples)
-            loaded = replace(loaded, examples=stored.to_file(loaded.examples).done())
+        loaded = open_source(source, domain, need_steps=need_steps, skip_bad=skip_bad, split="train", refuse=refuse)
+        if isinstance(loaded.examples, list):
+            if held + len(loaded.examples) > stored.KEPT:  # many small files
+                loaded = replace(loaded, examples=stored.to_file(loaded.examples).done())
+            else:
+                held += len(loaded.examples)
         train.append(loaded)
     return _combined(train, valid, section, domain, need_steps, index)
 
@@ -225,7 +218,7 @@ def warn_of_prose(examples: Sequence[Example], domain: Domain) -> None:
 
 def _example(row: Any, names: Mapping[str, str], source: str, domain: Domain, need_steps: bool) -> Example:
     if not isinstance(row, Mapping):
-        raise BadRow("broken row", f"is a {type(row).__name__}, not a dict of columns")
+        raise BadRow(BROKEN, f"is a {type(row).__name__}, not a dict of columns")
     fields: dict[str, Any] = {}
     for column, name in names.items():
         value = row.get(name)
@@ -233,7 +226,7 @@ def _example(row: Any, names: Mapping[str, str], source: str, domain: Domain, ne
             found, others = ", ".join(map(str, row)) or "none", [one for one in row if one not in names.values()]
             likely = [one for one in _USUAL[column] if one in others] or (others if len(others) == 1 else [])
             hint = f". If it has another name, pass columns={{'{column}': '{likely[0]}'}}" if likely else ""
-            raise BadRow("broken row", f"column '{name}' is missing or None; columns found: {found}{hint}")
+            raise BadRow(BROKEN, f"column '{name}' is missing or None; columns found: {found}{hint}")
         fields[column] = _plain(value, name, listed=column == "steps")
     try:
         return to_example(Row(source, fields), "coconut", domain, need_steps)
@@ -252,7 +245,7 @@ def _plain(value: Any, name: str, listed: bool) -> Any:
     elif isinstance(value, int | float) and not isinstance(value, bool) and not listed:
         return repr(value)
     wanted = "a list of strings or a string" if listed else "a string or a number"
-    raise BadRow("broken row", f"column '{name}' must be {wanted}, got {type(value).__name__} {str(value)[:40]!r}")
+    raise BadRow(BROKEN, f"column '{name}' must be {wanted}, got {type(value).__name__} {str(value)[:40]!r}")
 
 
 def _record(name: str, examples: Sequence[Example]) -> dict[str, Any]:

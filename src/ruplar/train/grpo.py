@@ -22,6 +22,7 @@ from transformers.trainer_callback import CallbackHandler, DefaultFlowCallback
 
 from ruplar.config import RunConfig
 from ruplar.data.collate import collate
+from ruplar.domains.base import grade
 from ruplar.engine.reference import Generation, generate
 from ruplar.engine.sampling import Decoding
 from ruplar.errors import TrainingStopped, UserError
@@ -74,8 +75,7 @@ def draw(model: Model, examples: Sequence[Example], config: GrpoConfig, seed: in
 
 def _right(model: Model, row: Generation, example: Example) -> bool:
     ids = row.answer_ids[:-1] if row.ended else row.answer_ids
-    found = model.domain.extract(model.backbone.tokenizer.decode(ids))
-    return found is not None and model.domain.same(found, example.answer)
+    return grade(model.backbone.tokenizer.decode(ids), example.answer, model.domain).correct
 
 
 def _item(model: Model, prompt: Any, row: Generation) -> Item:
@@ -139,11 +139,8 @@ class Reinforcer:
         examples = [self.examples[int(i)] for i in rng.integers(len(self.examples), size=c.questions)]
         sampled = draw(self.model, examples, c, self.seed, number)
         accuracy = sum(one.right for one in sampled) / len(sampled)
-        metrics = {
-            "reward": accuracy,
-            "accuracy": accuracy,
-            "latents": sum(one.latents for one in sampled) / len(sampled),
-        }
+        latents = sum(one.latents for one in sampled) / len(sampled)
+        metrics = {"reward": accuracy, "accuracy": accuracy, "latents": latents}
         # differs from the paper: D57. A group whose answers are all right or all wrong has advantages of 0 and is skipped
         used = [one for one in sampled if one.advantage != 0]
         order = rng.permutation(len(used))

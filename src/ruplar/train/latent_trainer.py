@@ -197,9 +197,7 @@ def _save_base(base: tuple[Any, Any], folder: Path) -> None:
     with atomic_folder(folder) as draft:
         for part in base:
             part.save_pretrained(draft)
-        new, old = (
-            {file.name: fingerprint(file) for file in place.glob("*.safetensors")} for place in (draft, folder)
-        )
+        new, old = ({file.name: fingerprint(file) for file in at.glob("*.safetensors")} for at in (draft, folder))
         if old and new != old:
             raise UserError(f"{folder}: has another model than the one passed. Choose another output_dir.")
 

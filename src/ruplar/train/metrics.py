@@ -116,9 +116,8 @@ class MetricAccumulator:
         saved: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         sums = torch.tensor(saved["sums"], dtype=torch.float32)
         bad_at = torch.full((len(sums) + 1,), math.inf)
-        accumulator = cls(
-            sums=sums if main else torch.zeros_like(sums), bad_at=bad_at, **{n: saved[n] for n in _SAVED}
-        )
+        sums = sums if main else torch.zeros_like(sums)
+        accumulator = cls(sums=sums, bad_at=bad_at, **{name: saved[name] for name in _SAVED})
         accumulator.parts, accumulator.names = tuple(accumulator.parts), tuple(accumulator.names)
         return accumulator
 

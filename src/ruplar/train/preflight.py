@@ -15,7 +15,7 @@ from ruplar.errors import UserError
 from ruplar.io import write_json, write_text
 from ruplar.methods.base import Method
 from ruplar.model.backbone import Backbone
-from ruplar.train import METRICS, MODEL, RECIPE, START, checkpoint
+from ruplar.train import DATA, METRICS, MODEL, RECIPE, START, checkpoint
 
 log = logging.getLogger(__name__)
 
@@ -73,9 +73,9 @@ def check_graph(args: Any) -> None:
         raise UserError(*(f"{one}. Set speed.graph: false, or turn it off." for one in wrong))
 
 
-def write_begun(run: Path, config: RunConfig, start: Mapping[str, str], resume: bool) -> None:
-    """Write the config and the hash of the initial weights; refuse to resume with others, and warn of what may change."""
-    file, begun, text = run / RECIPE, run / START, to_yaml(config)
+def write_begun(run: Path, config: RunConfig, start: Mapping[str, str], data: Mapping[str, str], resume: bool) -> None:
+    """Write config and hashes of start weights and data; refuse to resume with others, and warn of what may change."""
+    file, text = run / RECIPE, to_yaml(config)
     known = file.read_text(encoding="utf-8") if resume and file.is_file() else text
     was = from_dict(yaml.safe_load(known), str(file)).as_dict()
     # folders may have been moved; the weights of two starts are compared below
@@ -88,17 +88,19 @@ def write_begun(run: Path, config: RunConfig, start: Mapping[str, str], resume: 
             f"{file}: {changed} differ from the config this run was started with. Undo the change, or choose another "
             "--output."
         )
-    before = json.loads(begun.read_text(encoding="utf-8")) if resume and begun.is_file() else start
-    if [*before.values()] != [*start.values()]:
-        raise UserError(
-            f"{begun}: this run started from other weights than {' '.join(start).removeprefix('start: ')} has now. Restore "
-            "those, or start a new run in another --output."
-        )
+    for begun, marks in ((run / START, start), (run / DATA, data)):
+        before = json.loads(begun.read_text(encoding="utf-8")) if resume and begun.is_file() else marks
+        if [*before.values()] != [*marks.values()]:
+            changed = ", ".join(name for name, mark in marks.items() if before.get(name) != mark)
+            raise UserError(
+                f"{begun}: the content of {changed} has changed since this run was started. Restore it, or start a new run in "
+                "another --output."
+            )
+        if marks:
+            write_json(begun, dict(marks))
     if known != text:
         log.warning("%s: the recipe has changed since this run was started; resuming with the new one.", file)
     write_text(file, text)
-    if start:
-        write_json(begun, dict(start))
 
 
 def check_precision(backbone: Backbone, run: Path) -> None:

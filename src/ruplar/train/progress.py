@@ -98,7 +98,8 @@ class ProgressCallback(TrainerCallback):
         if state.is_world_process_zero and logs and "train_runtime" not in logs:
             kind = "valid" if any(key.startswith("eval_") for key in logs) else "train"
             if (kind, state.global_step) not in self._written:
-                row = {"kind": kind, "step": state.global_step, **{k: _plain(v) for k, v in logs.items()}}
+                figures = {k: finite(v) if isinstance(v, float) else v for k, v in logs.items()}
+                row = {"kind": kind, "step": state.global_step, **figures}
                 with self.file.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(row) + "\n")
                 self._written.add((kind, state.global_step))
@@ -116,10 +117,6 @@ class ProgressCallback(TrainerCallback):
         done = state.global_step - first
         eta = (time.monotonic() - since) / done * (state.max_steps - state.global_step) if done else None
         return self.show(Progress(state.global_step, state.max_steps, dict(row), self.part_names(), eta))
-
-
-def _plain(value: Any) -> Any:
-    return finite(value) if isinstance(value, float) else value
 
 
 def truncate(file: Path, step: int) -> None:

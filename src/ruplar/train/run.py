@@ -2,7 +2,8 @@
 
 RUN/recipe.yaml      the whole config              RUN/metrics.jsonl    the curve
 RUN/checkpoint-N/    to resume from                RUN/model/           the trained model
-RUN/start.json       hash of the start weights     .encoded/ beside it  pre-tokenized data, shared by runs; see `prepare.py`
+RUN/start.json       hash of the start weights     RUN/data.json        hashes of the data
+.encoded/ beside it  pre-tokenized data, shared by runs; see `prepare.py`
 """
 
 import atexit
@@ -20,6 +21,7 @@ from transformers import TrainerCallback, set_seed
 from ruplar.config import RunConfig, load_recipe, to_yaml
 from ruplar.data.cache import ENCODED
 from ruplar.data.pretokenize import PretokenizedDataset
+from ruplar.domains.base import grade
 from ruplar.errors import UserError
 from ruplar.fingerprints import digests
 from ruplar.methods.base import Method
@@ -129,9 +131,8 @@ class TrainingRun:
         self.config, self.output, self.encoded = config, output, encoded or output.parent / ENCODED
         method, domain = config.method.make(), config.data.domain.make()
         check_settings(config, method)
-        self.args = training_arguments(
-            config.training, output, config.seed, device, validates=config.data.valid is not None
-        )
+        validates = config.data.valid is not None
+        self.args = training_arguments(config.training, output, config.seed, device, validates)
         self.sharded = shards(self.args)
         self.data = data or load_chains(config, domain, method, self.encoded)
         set_seed(config.seed)  # initialises new weights and adapters
@@ -217,7 +218,7 @@ class TrainingRun:
             atexit.register(_leave_group)
         if trainer.is_world_process_zero():
             checkpoint.clear_drafts(self.output)
-            write_begun(self.output, self.config, self.start, resume)
+            write_begun(self.output, self.config, self.start, self.data.fingerprints, resume)
         with sound_attention(self.config.speed.pack):
             _run(trainer, start)
         trainer.check_last_steps()
@@ -237,7 +238,7 @@ class TrainingRun:
 
     def _reinforce(self, resume: bool, progress: Show | None, callbacks: Sequence[TrainerCallback]) -> TrainResult:
         check_grpo(self.config, self.args.world_size, self.method_initialized)
-        write_begun(self.output, self.config, self.start, resume)
+        write_begun(self.output, self.config, self.start, self.data.fingerprints, resume)
         began, grpo = time.monotonic(), self.model.method.config.grpo
         worker, validate = Reinforcer(self.model, self.data.train, grpo, self.config.seed), self.validate()
         shown = ProgressCallback(self.output, lambda: ("latent", "answer"), progress)
@@ -280,15 +281,14 @@ def validation(
             some = examples[:SAMPLES]
             readable = reasoner.ask([example.question for example in some], batch_size=batch_size, return_latents=True)
             thoughts[:] = map(thought_row, some, readable)
-        found = [domain.extract(answer.text) for answer in answers]
-        right = [f is not None and domain.same(f, e.answer) for f, e in zip(found, examples, strict=True)]
+        scores = [grade(answer.text, e.answer, domain) for answer, e in zip(answers, examples, strict=True)]
         n = len(answers)
         return {
-            "accuracy": sum(right) / n,
+            "accuracy": sum(score.correct for score in scores) / n,
             "latents": sum(answer.latent_count for answer in answers) / n,
             "forwards": sum(answer.forwards for answer in answers) / n,
             "halting": sum(answer.halted for answer in answers) / n,
-            "unreadable": sum(f is None for f in found) / n,
+            "unreadable": sum(score.found is None for score in scores) / n,
         }
 
     return validate

@@ -188,8 +188,6 @@ def test_variants_do_not_depend_on_whether_the_method_needs_steps(tmp_path):
     ]
     (tmp_path / "some.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     source = SourceConfig(source=str(tmp_path / "some.jsonl"), augment=5, seed=1)
-    found = [
-        list(open_source(source, DOMAIN, need_steps=need, skip_bad=True, split="train").examples)
-        for need in (True, False)
-    ]
+    opened = (open_source(source, DOMAIN, need_steps=need, skip_bad=True, split="train") for need in (True, False))
+    found = [list(one.examples) for one in opened]
     assert found[0] == found[1] and len(found[0]) == 5

@@ -12,28 +12,11 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 from ruplar.data.augment import mentions, program
+from ruplar.data.augment import template as templates
 from ruplar.data.augment.mentions import Mention, Value, whole
 from ruplar.data.augment.program import Program
-from ruplar.data.augment.template import (
-    CONVERSIONS,
-    IDLE,
-    INEXACT,
-    NO_NUMBER,
-    NO_STEP,
-    NOT_LAST,
-    NOT_PLAIN,
-    RESTATED,
-    TIME,
-    UNKNOWN,
-    UNWRITTEN,
-    NotAugmentable,
-    OperandSource,
-    Template,
-    Variable,
-    conversions_of,
-    find_sources,
-    misused_percentages,
-)
+from ruplar.data.augment.template import CONVERSIONS, NotAugmentable, OperandSource, Template, Variable, conversions_of
+from ruplar.data.formats import NO_STEP
 from ruplar.types import Example
 
 _SMALL, _LISTED = 10, 6
@@ -44,18 +27,18 @@ def bind(example: Example) -> Template:
     parsed = [program.parse(step) for step in example.steps]
     programs = tuple(step for step in parsed if step is not None)
     if len(programs) < len(parsed):
-        raise NotAugmentable(NOT_PLAIN)
+        raise NotAugmentable(templates.NOT_PLAIN)
     results = _results(programs)
     if not results:
         raise NotAugmentable(NO_STEP)
     if results[-1] != _answer(example):
-        raise NotAugmentable(NOT_LAST)
+        raise NotAugmentable(templates.NOT_LAST)
     found = tuple(mentions.find(example.question))
     constants = mentions.implied(example.question) | {m.value for m in found if m.kind == "fixed"}
     constants |= set(_averages(programs, results)) | _listed(found)
     needed = {program.value_of(literal) for step in programs for literal in step.literals}
     if (needed - set(results)) & set(_bare(example.chain)):
-        raise NotAugmentable(UNWRITTEN)
+        raise NotAugmentable(templates.UNWRITTEN)
     frozen: set[Value] = set(constants)
     while True:
         template = Template(example, found, _variables(found, frozen), programs, (), results)
@@ -65,19 +48,19 @@ def bind(example: Example) -> Template:
             constants |= lost
             continue
         if not template.variables:
-            raise NotAugmentable(NO_NUMBER)
-        sources = find_sources(template, constants)
-        misused = misused_percentages(template, sources)
+            raise NotAugmentable(templates.NO_NUMBER)
+        sources = templates.find_sources(template, constants)
+        misused = templates.misused_percentages(template, sources)
         if not misused:
             break
         frozen |= misused
         constants |= misused
     used = sorted({source.variable for step in sources for source in step if source.variable >= 0})
     if not used:
-        raise NotAugmentable(NO_NUMBER)
+        raise NotAugmentable(templates.NO_NUMBER)
     linked = {source.step for step in sources for source in step}
     if any(at not in linked for at in range(len(results) - 1)):
-        raise NotAugmentable(UNWRITTEN)
+        raise NotAugmentable(templates.UNWRITTEN)
     bound = _drop_unused(template, used, sources)
     _check_fixed_numbers(bound)
     return bound
@@ -88,7 +71,7 @@ def _results(programs: Sequence[Program]) -> tuple[Value, ...]:
     for step in programs:
         value = step.run([program.value_of(literal) for literal in step.literals])
         if value is None or value != program.value_of(step.result) or value <= 0:
-            raise NotAugmentable(INEXACT)
+            raise NotAugmentable(templates.INEXACT)
         found.append(value)
     return tuple(found)
 
@@ -146,18 +129,16 @@ def _origins(template: Template, lost: set[Value], constants: set[Value]) -> set
     found: set[Value] = set()
     for value in lost:
         if any(m.kind == "time" and m.value == value for m in template.mentions):
-            raise NotAugmentable(TIME)
+            raise NotAugmentable(templates.TIME)
         origins = {v for v in values if any(_derives(v, c, value) for c in {*constants, 7, 12, 24, 60, 100})}
         origins |= {v for a, b in itertools.combinations(values, 2) if _derives(a, b, value) for v in (a, b)}
         listed = isinstance(value, int) and 2 <= value <= _SMALL and _all_used(template)
         # a step that was not written: the value derives from a result and a number of the question
         unwritten = any(_derives(r, v.value, value) for r in template.results[:-1] for v in template.variables)
         if not origins and (unwritten or not listed):
-            raise NotAugmentable(UNKNOWN)
-        if any(
-            step.literals == (step.result,) and program.value_of(step.result) == value for step in template.programs
-        ):
-            raise NotAugmentable(UNKNOWN)  # <<6=6>>: solved in words
+            raise NotAugmentable(templates.UNKNOWN)
+        if any(one.literals == (one.result,) and program.value_of(one.result) == value for one in template.programs):
+            raise NotAugmentable(templates.UNKNOWN)  # <<6=6>>: solved in words
         found |= origins
     return found
 
@@ -194,16 +175,16 @@ def _check_fixed_numbers(template: Template) -> None:
     for mention in idle:
         names = CONVERSIONS if mention.kind == "percent" or mention.cents else ("",)
         if mention.free and not any(CONVERSIONS[name](mention.value) in needed for name in names):
-            raise NotAugmentable(IDLE)
+            raise NotAugmentable(templates.IDLE)
         if mention.value not in needed and "ratio" in template.example.question:
-            raise NotAugmentable(IDLE)
+            raise NotAugmentable(templates.IDLE)
         # if a step uses the number, it counts as restated only if it is too large for a coincidence
         sure = mention.value not in needed or mention.value >= _SMALL
         if sure and (mention.value in template.results or mention.value in made):
-            raise NotAugmentable(RESTATED)
+            raise NotAugmentable(templates.RESTATED)
     parts = [m.value for m in template.mentions if m.kind == "percent"]
     if len(parts) > 1 and sum(parts) == 100:
-        raise NotAugmentable(RESTATED)
+        raise NotAugmentable(templates.RESTATED)
     added = {frozenset(s.variable for s in step) for step in template.sources}
     for (i, a), (j, b), (k, c) in itertools.combinations(sorted(enumerate(drawn), key=lambda pair: pair[1]), 3):
         if (
@@ -212,4 +193,4 @@ def _check_fixed_numbers(template: Template) -> None:
             and frozenset((i, j)) not in added
             and not any(template.variables[n].percent for n in (i, j, k))
         ):
-            raise NotAugmentable(RESTATED)
+            raise NotAugmentable(templates.RESTATED)

@@ -18,7 +18,6 @@ from ruplar.types import Example
 
 NOT_PLAIN = "a step is not plain arithmetic"
 INEXACT = "a step is rounded or wrong"
-NO_STEP = "no step"
 NOT_LAST = "the last result is not the answer"
 NO_NUMBER = "no number of the question can be resampled"
 UNKNOWN = "an operand has no known source"
@@ -27,7 +26,7 @@ AMBIGUOUS = "an operand has two possible sources"
 RESTATED = "a number of the question follows from others"
 UNWRITTEN = "a step is missing from the chain"
 IDLE = "a number of the question is not used"
-"""Why an example has no template."""
+"""Why an example has no template; `NO_STEP` is another reason."""
 
 
 CONVERSIONS: dict[str, Callable[[Value], Value]] = {

@@ -62,9 +62,8 @@ def range_of(value: Value, percent: bool, places: Sequence[Mention]) -> Range:
     spelled = any(mention.kind == "word" for mention in places)
     if isinstance(value, int) and (percent or spelled):
         grid = _words(value) if spelled else _percents(value)
-        return Range(
-            value, range(grid.start, min(grid.stop, most + 1), grid.step) or range(value, value + 1), 1, False
-        )
+        within = range(grid.start, min(grid.stop, most + 1), grid.step)
+        return Range(value, within or range(value, value + 1), 1, False)
     step = _step(value)
     low = max(step, 2 if isinstance(value, int) else step, _LOW * value)
     high: Value = min(max(_HIGH * value, Fraction(value + 4 if isinstance(value, int) else 0)), Fraction(most))
@@ -230,14 +229,9 @@ def _results(plan: VariantPlan, values: Sequence[Value], huge: bool) -> list[Val
 
 def _question(template: Template, values: Sequence[Value]) -> str | None:
     text, at, parts = template.example.question, 0, []
-    for mention, value in sorted(
-        (
-            (template.mentions[i], value)
-            for v, value in zip(template.variables, values, strict=True)
-            for i in v.mentions
-        ),
-        key=lambda pair: pair[0].start,
-    ):
+    drawn = zip(template.variables, values, strict=True)
+    pairs = [(template.mentions[i], value) for variable, value in drawn for i in variable.mentions]
+    for mention, value in sorted(pairs, key=lambda pair: pair[0].start):
         written = _mention(mention, value)
         if written is None:
             return None

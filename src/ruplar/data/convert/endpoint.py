@@ -163,11 +163,10 @@ class Workers:
     async def _ask(self, client: Any, messages: Sequence[Message]) -> str:
         import openai
 
-        limit = {"max_tokens": self.by.max_tokens} if self.by.max_tokens else {}
+        request = {"model": self.by.model, "messages": messages, "temperature": 0.0}
+        request |= {"max_tokens": self.by.max_tokens} if self.by.max_tokens else {}
         try:
-            reply = await client.chat.completions.create(
-                model=self.by.model, messages=messages, temperature=0.0, **limit
-            )
+            reply = await client.chat.completions.create(**request)
         except openai.APIStatusError as error:
             raise _NoReply(f"HTTP {error.status_code}: {error.response.text}", error.status_code in _ALWAYS) from None
         except (openai.OpenAIError, ValueError, RecursionError) as error:  # the last two: a reply that is not JSON

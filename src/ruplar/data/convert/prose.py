@@ -5,14 +5,13 @@ the form of a prompt, `Q: …` and a line `A:`, is extracted.
 """
 
 import hashlib
-import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from ruplar.data.formats import BROKEN, FORMATS, BadRow, detect
+from ruplar.data.formats import BROKEN, FORMATS, SURROGATE, BadRow, detect
 from ruplar.data.locations import locate
 from ruplar.data.rows import Row
 from ruplar.domains._markup import without_steps
@@ -20,8 +19,6 @@ from ruplar.errors import UserError
 
 REASONING = ("reasoning", "rationale", "explanation", "solution", "cot")
 """Usual names of the column with the reasoning, in order of preference."""
-
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +71,11 @@ def _prose(row: Row, columns: Mapping[str, str], seen: Counter[str]) -> Prose:
         if fault:
             raise BadRow(BROKEN, fault)
         question, answer, reasoning = _read(row, columns)
-        if _SURROGATE.search(question + answer + reasoning):
+        if SURROGATE.search(question + answer + reasoning):
             raise BadRow(BROKEN, "it contains a lone surrogate (half of a character)")
     except BadRow as bad:
         fault = bad.detail
-        question, answer, reasoning = _SURROGATE.sub("\ufffd", row.raw), "", ""
+        question, answer, reasoning = SURROGATE.sub("\ufffd", row.raw), "", ""
     content = "\0".join((question, answer, reasoning))
     key = hashlib.blake2b(content.encode(), digest_size=12).hexdigest()
     seen[key] += 1

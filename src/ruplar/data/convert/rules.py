@@ -13,6 +13,7 @@ from textwrap import shorten
 from typing import Any
 
 from ruplar import plugins
+from ruplar.data.formats import NO_STEP
 from ruplar.domains import _calendar, _date_questions, base
 from ruplar.domains._numbers import DASHES, NUMBER
 from ruplar.domains.arithmetic import Config, Domain
@@ -97,11 +98,8 @@ def _right(marks: list[str]) -> str | None:
     if len(rest) > 1 and rest[0] == "/" and _is_value(rest[1]):
         value, rest = f"{value}/{rest[1]}", rest[2:]
     # in `= 3 * 5 = 15` the number is the start of an expression
-    return (
-        None
-        if rest and rest[0] in _OPERATORS and len(rest) > 1 and (_is_value(rest[1]) or rest[1] in "(-")
-        else sign + value
-    )
+    starts = len(rest) > 1 and rest[0] in _OPERATORS and (_is_value(rest[1]) or rest[1] in "(-")
+    return None if starts else sign + value
 
 
 def _left(marks: list[str], at: int) -> str | None:
@@ -129,9 +127,8 @@ def _left(marks: list[str], at: int) -> str | None:
         at -= 1
         found_marks.append(marks[at])
     text = "".join(reversed(found_marks)).lstrip("+*/^")
-    return (
-        text if depth == 0 and len(found_marks) < _LONGEST and any(sign in text[1:] for sign in _OPERATORS) else None
-    )
+    whole = depth == 0 and len(found_marks) < _LONGEST
+    return text if whole and any(sign in text[1:] for sign in _OPERATORS) else None
 
 
 def _over_units(marks: list[str], at: int) -> int:
@@ -182,7 +179,6 @@ def rule_of(domain: str) -> Rule:
     return own
 
 
-NO_STEP = "no step"
 UNCHECKED = "a step cannot be checked"
 WRONG_STEP = "a step is wrong"
 WRONG_END = "the last result is not the marked answer"

@@ -19,11 +19,12 @@ from ruplar import plugins
 from ruplar.data.convert.endpoint import NO_REPLY, ByModel, Workers
 from ruplar.data.convert.prose import Prose
 from ruplar.data.convert.rules import Entry, Rejected, rule_of, verify
+from ruplar.data.formats import BROKEN
 from ruplar.errors import UserError
 from ruplar.io import atomic
 
-BROKEN, NO_RULE = "broken row", "no rule matches"
-"""Why a row is rejected before there is a chain; `NO_REPLY` is another reason."""
+NO_RULE = "no rule matches"
+"""Why a row is rejected before there is a chain; `BROKEN` and `NO_REPLY` are other reasons."""
 
 
 @dataclass

@@ -256,9 +256,8 @@ class Scene:
         story, clauses = self.story, list(clauses)
         if distractor is not None and story.chance(share):
             first = 0 if distractor.subject else 1
-            at = [
-                i for i in range(first, len(clauses) + 1) if i == len(clauses) or not _REFERS.search(clauses[i].text)
-            ]
+            last = len(clauses)
+            at = [i for i in range(first, last + 1) if i == last or not _REFERS.search(clauses[i].text)]
             clauses.insert(story.pick(at), distractor)
             question = question.replace(f" {self.a.he} ", f" {self.a.name} ")
         if not self.timed and not any(_TIMED.search(clause.text) for clause in clauses):
@@ -278,7 +277,7 @@ class Scene:
         else:
             story.text.extend(self._sentences(clauses))
             story.text.append(question)
-        story.text[:] = [_capital(text) for text in story.text]
+        story.text[:] = [text[0].upper() + text[1:] for text in story.text]
         if any(int(n) > LARGEST for text in story.text for n in _NUMBERS.findall(text)):
             raise Redraw
 
@@ -315,10 +314,6 @@ class Scene:
 
 def _lower(text: str) -> str:
     return text[0].lower() + text[1:]
-
-
-def _capital(text: str) -> str:
-    return text[0].upper() + text[1:]
 
 
 _WRITERS = {"values", "clause", "distractor", "write"}

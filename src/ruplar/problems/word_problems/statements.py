@@ -70,9 +70,8 @@ def compile_block(lines: Iterable[str], where: str, *, steps: bool = False) -> B
 
 def compile_condition(text: object, where: str) -> CodeType:
     """An expression → code to be evaluated with the values as its globals."""
-    return compile(
-        ast.fix_missing_locations(_Rewrite(False).visit(ast.parse(str(text), where, "eval"))), where, "eval"
-    )
+    tree = _Rewrite(False).visit(ast.parse(str(text), where, "eval"))
+    return compile(ast.fix_missing_locations(tree), where, "eval")
 
 
 def _assigned(statement: ast.stmt) -> list[str]:

@@ -75,10 +75,8 @@ def _front(rows: Sequence[Row]) -> str:
     """Explain the Pareto front of some rows."""
     front, certain = frontier(rows), clear(rows)
     names = ", ".join(row.method for row in certain) or "none"
-    rest = [row.method for row in front if row not in certain]
-    doubtful = (
-        f" By its mean also {', '.join(rest)}, but the interval of a row that is as cheap overlaps." if rest else ""
-    )
+    rest = ", ".join(row.method for row in front if row not in certain)
+    doubtful = f" By its mean also {rest}, but the interval of a row that is as cheap overlaps." if rest else ""
     return (
         "The Pareto front has the methods that no other one beats in both accuracy and forward passes; clearly on it, by the "
         f"intervals: {names}.{doubtful}"
@@ -90,10 +88,8 @@ def draw_frontier(found: Sequence[Row]) -> Drawing:
     """Draw accuracy and cost of rows of one benchmark, or of macro-averages: one line per method, the best at the top."""
     rows = sorted(found, key=lambda one: (one.accuracy, -one.forwards))
     if rows[0].benchmark == "average":
-        label, title = (
-            "macro-average accuracy, %",
-            f"Macro-average over four benchmarks and its cost ({rows[0].backbone})",
-        )
+        label = "macro-average accuracy, %"
+        title = f"Macro-average over four benchmarks and its cost ({rows[0].backbone})"
         left = "macro-average accuracy over GSM8K, GSM-Hard, SVAMP and MultiArith"
     else:
         label, title = f"accuracy on {rows[0].benchmark}, %", f"Accuracy against cost on {rows[0].benchmark}"

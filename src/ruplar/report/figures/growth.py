@@ -17,9 +17,8 @@ def draw_growth(record: Mapping[str, Any]) -> Drawing:
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     batches = [row for row in record["rows"] if row["vary"] == "batch"]
     _memory(axes[3], [row["x"] for row in batches], [row["peak_gb"] for row in batches], record["weights_gb"])
-    figure.suptitle(
-        f"{record['shape']}, {record['dtype']}, {record['gpu'] or record['cpu']}", x=0.01, ha="left", fontsize=13
-    )
+    about = f"{record['shape']}, {record['dtype']}, {record['gpu'] or record['cpu']}"
+    figure.suptitle(about, x=0.01, ha="left", fontsize=13)
     written = any("text_ms" in row for row in record["rows"])
     chain = f" The written chain has {record['cot_tokens']} tokens." if written else ""
     caption = (

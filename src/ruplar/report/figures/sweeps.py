@@ -45,7 +45,7 @@ def find(rows: Sequence[Row]) -> list[Sweep]:
     lines: dict[str, dict[tuple[Any, ...], dict[str, list[Row]]]] = {}
     for row in rows:
         settings = settings_of(row)
-        for name in (name for name, value in settings.items() if _is_number(value)):
+        for name in (name for name, value in settings.items() if type(value) in (int, float)):
             rest = (_kind(row), *sorted((key, str(value)) for key, value in settings.items() if key != name))
             lines.setdefault(name, {}).setdefault(rest, {}).setdefault(row.benchmark, []).append(row)
     found: dict[str, list[dict[str, list[Row]]]] = {}
@@ -53,10 +53,9 @@ def find(rows: Sequence[Row]) -> list[Sweep]:
         swept = [{b: line for b, line in one.items() if len(line) > 1} for one in by_rest.values()]
         found[name] = [one for one in swept if one]
     # the setting that varies fastest comes first, as in the table
-    second = {
-        n: min(rows.index(line[1]) for one in some for line in one.values()) for n, some in found.items() if some
-    }
-    return [sweep for name in sorted(second, key=lambda n: second[n]) for sweep in _sweeps(name, found[name])]
+    seconds = {name: [rows.index(line[1]) for one in some for line in one.values()] for name, some in found.items()}
+    names = sorted((name for name in found if seconds[name]), key=lambda name: min(seconds[name]))
+    return [sweep for name in names for sweep in _sweeps(name, found[name])]
 
 
 def _sweeps(setting: str, clusters: Sequence[Mapping[str, Sequence[Row]]]) -> list[Sweep]:
@@ -83,10 +82,6 @@ def _sweeps(setting: str, clusters: Sequence[Mapping[str, Sequence[Row]]]) -> li
 
 def _sign(setting: str) -> str:
     return ABOUT.get(setting, (setting, ""))[0]
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _kind(row: Row) -> tuple[Any, ...]:
@@ -142,10 +137,6 @@ def _caption(sweeps: Sequence[Sweep]) -> str:
     )
 
 
-def _lengths(latents: Sequence[float]) -> str:
-    return "–".join(dict.fromkeys(f"{of(latents):.1f}" for of in (min, max)))
-
-
 def _panel(axes: Any, sweep: Sweep, benchmarks: Sequence[str]) -> dict[str, Any]:
     drawn = {}
     sign = _sign(sweep.setting)
@@ -159,8 +150,9 @@ def _panel(axes: Any, sweep: Sweep, benchmarks: Sequence[str]) -> dict[str, Any]
             color=SERIES[i % len(SERIES)], marker=MARKERS[i % len(MARKERS)], capsize=5,
         )  # fmt: skip
     for x in {x for line in sweep.lines.values() for x in line}:  # in one row below all intervals
-        lengths = _lengths([line[x].latents for line in sweep.lines.values() if x in line])
-        axes.text(x, 0.03, lengths, transform=axes.get_xaxis_transform(), ha="center", fontsize=11)
+        latents = [line[x].latents for line in sweep.lines.values() if x in line]
+        lengths = dict.fromkeys(f"{of(latents):.1f}" for of in (min, max))
+        axes.text(x, 0.03, "–".join(lengths), transform=axes.get_xaxis_transform(), ha="center", fontsize=11)
     axes.text(0.01, 0.03, "#L", transform=axes.transAxes, fontsize=11)
     axes.set(xlabel=f"{sign}  ({sweep.setting})" if sign != sweep.setting else sign, ylabel="accuracy, %")
     axes.set_xticks(sorted({x for line in sweep.lines.values() for x in line}))
