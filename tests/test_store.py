@@ -1,6 +1,7 @@
 """A model ↔ its folder: what was saved answers the same, chains of runs hold together, half a folder is never left."""
 
 import shutil
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from ruplar.io import write_text
 from ruplar.model import store
 from ruplar.model.exported import export_model
 from ruplar.model.settings import BackboneConfig
+from ruplar.model.soup import average
 from ruplar.model.store import METADATA_FILE, Model, find_model, load_model, load_start, save_model, start_mark
 from ruplar.model.tokenizers import load_tokenizer
 
@@ -139,6 +141,29 @@ def test_an_interrupted_save_leaves_no_half_folder_and_can_be_made_again(tree, m
     save_model(tree / "run", fresh)
     assert torch.equal(logits(load_model("run")), logits(fresh))
     assert [f.name for f in tree.iterdir() if f.name.startswith(".run")] == []
+
+
+@pytest.mark.parametrize(
+    "write", [save_model, lambda to, _: export_model("old", to), lambda to, _: average(["old", "run"], to)]
+)
+def test_only_a_model_or_an_empty_folder_is_replaced(tree, write):
+    model = trained()
+    for name in ("old", "run"):
+        save_model(tree / name, model)
+    for name in ("run/checkpoint-1/x", "notes/thesis.md", "file"):
+        write_text(tree / name, "kept")
+    for name, said in (
+        ("run", r"would delete .*\(checkpoint-1\).* run/final"),
+        ("notes", "thesis.md"),
+        ("file", "is a file"),
+    ):
+        with pytest.raises(UserError, match=said):
+            write(Path(name), model)
+    assert {(tree / name).read_text() for name in ("run/checkpoint-1/x", "notes/thesis.md", "file")} == {"kept"}
+    (tree / "new").mkdir()
+    for name in ("new", "new", "run/final"):
+        write(Path(name), model)
+        assert find_model(name) == Path(name)
 
 
 @pytest.mark.slow

@@ -105,6 +105,9 @@ def test_a_method_without_steps_needs_none_and_a_run_is_resumed(tiny, tmp_path):
     with pytest.raises(UserError, match="contains a run already"):
         trainer.train()
     assert trainer.train(resume=True).resumed_from == tmp_path / "run" / "checkpoint-3"
+    with pytest.raises(UserError, match="run: saving a model here would delete .*checkpoint-2.*run/final"):
+        trainer.save_model(tmp_path / "run")
+    assert (tmp_path / "run" / "checkpoint-3").is_dir()
 
 
 def test_the_base_model_of_an_earlier_run_is_not_overwritten(tiny, tiny_model, tmp_path):

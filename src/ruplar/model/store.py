@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from ruplar.methods.base import Method
 
 METADATA_FILE, TRAINED_ON = "ruplar.json", "trained_on.npy"
+_SUBFOLDERS = ("custom_generate", "additional_chat_templates")
+"""Folders that are part of a model: of an export, and of some tokenizers."""
 FORMAT = 1
 
 
@@ -185,8 +187,24 @@ def _load_continued(config: BackboneConfig, prompt: PromptConfig, device: str) -
     return backbone
 
 
+def check_replaceable(folder: str | Path) -> None:
+    """Refuse a path where saving would delete something else than a model, such as the checkpoints of a run."""
+    folder = Path(folder)
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"{folder} is a file. Choose a folder.")
+    found = sorted(folder.iterdir()) if folder.exists() else []
+    model = (folder / METADATA_FILE).is_file()
+    if others := [one.name for one in found if not model or (one.is_dir() and one.name not in _SUBFOLDERS)]:
+        shown = ", ".join(others[:4]) + (", …" if others[4:] else "")
+        raise UserError(
+            f"{folder}: saving a model here would delete what it contains ({shown}). Choose another folder, e.g. "
+            f"{folder / 'final'}."
+        )
+
+
 def save_model(folder: Path, model: Model, dtype: Any = None, write: bool = True) -> Path:
-    """Write a model folder; every process of a sharded run calls it, and only one has `write` set."""
+    """Write a model folder, or replace one; every process of a sharded run calls it, and only one has `write` set."""
+    check_replaceable(folder)
     if not write:
         save_weights(model.backbone, model.method.modules(), folder, dtype, write=False)
         return Path(folder)
