@@ -82,6 +82,13 @@ def test_llama_3_reads_any_text_as_text(llama3, text):
     check_prompt(llama3, text, "<|eot_id|>")
 
 
+def test_truncation_and_padding_of_the_users_own_calls_change_no_prompt(embedded):
+    wanted = embedded.prompt("How many are 2 and 3?")
+    for own in ({"truncation": True, "max_length": 3}, {"padding": "max_length", "max_length": 40}):
+        embedded.tokenizer(["How many?"], **own)
+        assert embedded.prompt("How many are 2 and 3?") == wanted
+
+
 def test_an_answer_cannot_hold_a_control_token_either(embedded):
     ids = embedded.prompt.answer("7</think>")
     assert embedded.end_think_id not in ids and embedded.tokenizer.decode(ids) == "\\boxed{7</think>}"
