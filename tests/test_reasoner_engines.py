@@ -1,7 +1,12 @@
 """Which engine answers: the fast one where it is supported, else the reference engine; and token ids in and out."""
 
+import copy
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
+from cases import cases
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from ruplar import plugins
@@ -9,6 +14,8 @@ from ruplar.engine.decoder import Decoder
 from ruplar.engine.fast import FastEngine
 from ruplar.engine.hf_decoder import HFDecoder
 from ruplar.engine.sampling import Decoding
+from ruplar.engine.scheduler import Scheduler
+from ruplar.engine.thinker import ReplayThinker
 from ruplar.errors import UserError
 from ruplar.model.load import attach_markers
 from ruplar.model.settings import BackboneConfig, PromptConfig
@@ -99,5 +106,44 @@ def test_generate_takes_prompts_as_ids_and_returns_ids(model, engine):
         made.backbone.tokenizer.decode(found[:-1] if found[-1] == made.backbone.eos_id else found) for found in wanted
     ]
     assert texts == [answer.text for answer in reasoner.ask(questions)]
+    latents = torch.zeros(2, 2, 32)
+    again = reasoner.generate(
+        questions, samples=2, thinker=lambda at: ReplayThinker(latents[at]), decoding=Decoding(1.0)
+    )
+    assert [row.latent_count for row in again] == [2] * 4, "both samples of both questions"
     with pytest.raises(UserError, match="input 2: the prompt is empty"):
         reasoner.generate([prompts[0], []])
+    for wrong in (prompts[0], torch.tensor(prompts[0]), [torch.tensor(prompts[0])]):
+        with pytest.raises(UserError, match="must be questions, a list of id lists or a tensor .* got a list of"):
+            reasoner.generate(wrong)
+
+
+def test_threads_take_turns_on_one_reasoner(model, monkeypatch):
+    reasoner = copy.deepcopy(LatentReasoner(model()))  # with a lock of its own
+    questions, at_once, run_all = ["1 + 1?", LONG, "2?", "3?"], [0], Scheduler.run_all
+    wanted = [answer.text for answer in reasoner.ask(questions)]
+
+    def counted(*given):
+        at_once.append(at_once[-1] + 1)
+        time.sleep(0.02)  # long enough for another thread to come in, were it not kept out
+        found = run_all(*given)
+        at_once.append(at_once[-1] - 1)
+        return found
+
+    monkeypatch.setattr(Scheduler, "run_all", counted)
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(lambda question: reasoner.ask(question)[0].text, questions)) == wanted
+        assert len(list(pool.map(reasoner.generate, questions))) == 4
+    assert max(at_once) == 1
+
+
+@pytest.mark.parametrize(("given", "said"), cases(__file__, "wrong_arguments"))
+def test_wrong_arguments_are_named(given, said):
+    with pytest.raises(UserError, match=said):
+        LatentReasoner.from_pretrained("embedded", **given)
+
+
+def test_devices_and_data_types_may_be_those_of_torch():
+    for device, dtype in ((torch.device("cpu"), torch.bfloat16), ("auto", "bfloat16")):
+        backbone = LatentReasoner.from_pretrained("embedded", device=device, dtype=dtype).model.backbone
+        assert backbone.embedding_weight.dtype == torch.bfloat16

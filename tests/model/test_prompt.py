@@ -5,10 +5,12 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM, LlamaConfig
 
+from ruplar import plugins
 from ruplar.errors import UserError
 from ruplar.model.load import attach_markers
 from ruplar.model.prompt import PlainText, PromptBuilder
 from ruplar.model.settings import PromptConfig
+from ruplar.model.store import Model
 from ruplar.model.tokenizers import load_tokenizer
 
 NAMES = [
@@ -135,8 +137,9 @@ def test_a_template_that_opens_the_thought_itself_leaves_that_to_the_layout(byte
 
 @pytest.mark.parametrize("question", ["", "  \n"])
 def test_an_empty_question_is_refused(embedded, question):
-    with pytest.raises(UserError, match="the question is empty"):
-        embedded.prompt(question)
+    for build in (embedded.prompt, Model(embedded, plugins.make("methods", "colar"), None, None).prompt):
+        with pytest.raises(UserError, match="the question is empty"):
+            build(question)
 
 
 def test_a_tokenizer_without_a_chat_template_says_what_to_set(byte_tokenizer):

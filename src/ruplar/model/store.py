@@ -17,7 +17,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import torch
@@ -32,6 +32,7 @@ from ruplar.model.backbone import Backbone
 from ruplar.model.fetch import KNOWN
 from ruplar.model.load import EMBEDDED, add_number_tokens, attach_markers, load_backbone
 from ruplar.model.lora import add_lora, check_same_adapter, copy_start, merged, standalone
+from ruplar.model.memory import usable_device
 from ruplar.model.number_tokens import number_ids
 from ruplar.model.settings import BackboneConfig, PromptConfig
 from ruplar.model.tokenizers import DOMAINS
@@ -80,7 +81,7 @@ class Model:
     trained_on: np.ndarray = field(default_factory=lambda: np.zeros(0, np.uint64))
 
     @property
-    def window(self) -> int | None:
+    def max_positions(self) -> int | None:
         """Maximum number of positions of the backbone; None if there is no limit."""
         return getattr(self.backbone.plain_model.config, "max_position_embeddings", None)
 
@@ -89,6 +90,8 @@ class Model:
 
         A method may extend the question (CoLaR adds its thinking speed), so always build prompts with this function.
         """
+        if not question.strip():
+            raise UserError("the question is empty.")
         return self.backbone.prompt(self.method.question(question))
 
 
@@ -239,12 +242,18 @@ def _saved_metadata(model: Model) -> ModelMetadata:
 
 
 def load_model(
-    reference: str | Path, device: str = "cpu", dtype: str = "auto", settings: Mapping[str, Any] | None = None
+    reference: str | Path,
+    device: str | torch.device = "cpu",
+    dtype: str | torch.dtype = "auto",
+    settings: Mapping[str, Any] | None = None,
 ) -> Model:
     """Load a model for inference; `settings` replace saved settings of the method, e.g. another speed or latent limit."""
-    folder = find_model(reference)
+    dtype, known = str(dtype).removeprefix("torch."), get_args(BackboneConfig.model_fields["dtype"].annotation)
+    if dtype not in known:
+        raise UserError(unknown("dtype", dtype, known))
+    folder, device = find_model(reference), usable_device(device)
     try:
-        return _load_model(folder, device, dtype, settings)
+        return _read_model(folder, device, dtype, settings)
     except (UserError, torch.cuda.OutOfMemoryError):
         raise
     except Exception as error:  # transformers, PEFT and the Hub have their own exceptions
@@ -254,7 +263,7 @@ def load_model(
         ) from error
 
 
-def _load_model(folder: Path, device: str, dtype: str, settings: Mapping[str, Any] | None) -> Model:
+def _read_model(folder: Path, device: str, dtype: str, settings: Mapping[str, Any] | None) -> Model:
     metadata = read_metadata(folder)
     if settings:
         metadata = _with_settings(metadata, settings)
