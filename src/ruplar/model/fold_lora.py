@@ -215,6 +215,16 @@ def fold_adapters(backbone: Backbone, once: bool = False) -> int:
     return len(adapted)
 
 
+def unfold_adapters(backbone: Backbone) -> None:
+    """Undo `fold_adapters`: who trains the adapter further may know nothing of `Backbone.begin_step`."""
+    backbone.steps = None
+    folded: list[Any] = [module for module in backbone.model.modules() if type(module) is FoldedLinear]
+    for module in folded:
+        module.__class__ = Linear
+        for name in ("steps", "group", "folded"):
+            module.__dict__.pop(name, None)
+
+
 def _groups(layers: Sequence[Any], steps: Steps) -> list[_Group]:
     """Group the layers with small weights by shape, dtype, rank and scale, and assign each its group."""
     alike = defaultdict(list)
