@@ -10,9 +10,9 @@ from cases import cases
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from ruplar import plugins
+from ruplar.engine import hf_decoder
 from ruplar.engine.decoder import Decoder
 from ruplar.engine.fast import FastEngine
-from ruplar.engine.hf_decoder import HFDecoder
 from ruplar.engine.sampling import Decoding
 from ruplar.engine.scheduler import Scheduler
 from ruplar.engine.thinker import ReplayThinker
@@ -28,13 +28,13 @@ LONG = "one two three four five " * 60
 
 @pytest.fixture
 def model():
-    """Settings of a two-layer Mistral → a model that thinks in soft tokens."""
+    """Settings of a two-layer Mistral, or of another family → a model that thinks in soft tokens."""
 
-    def make(**settings):
+    def make(family="mistral", **settings):
         shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
         tokenizer, prompt = load_tokenizer("embedded"), PromptConfig()
         config = AutoConfig.for_model(
-            "mistral", vocab_size=2304, intermediate_size=48, max_position_embeddings=2048, **shape, **settings
+            family, vocab_size=2304, intermediate_size=48, max_position_embeddings=2048, **shape, **settings
         )
         torch.manual_seed(0)
         backbone = attach_markers(
@@ -53,20 +53,21 @@ def model():
     return make
 
 
-def test_questions_beyond_the_attention_window_use_the_reference_engine(model):
-    made = model(sliding_window=256)
+@pytest.mark.parametrize(("settings", "window"), cases(__file__, "windows"))
+def test_questions_beyond_the_attention_window_use_the_reference_engine(model, settings, window):
+    made = model(**settings)
     auto, plain = LatentReasoner(made), LatentReasoner(made, engine="reference")
     for asked in (["1 + 1?"], ["1 + 1?", LONG]):
         assert [a.text for a in auto.ask(asked)] == [a.text for a in plain.ask(asked)]
     fast = LatentReasoner(made, engine="fast")
     fast.ask(["1 + 1?"])
-    with pytest.raises(UserError, match=r"attention window is 256 positions.*engine: reference"):
+    with pytest.raises(UserError, match=rf"attention window is {window} positions.*engine: reference"):
         fast.ask([LONG])
 
 
 def test_engine_fast_is_refused_for_unsupported_layers(model, monkeypatch):
-    for decoder in (Decoder, HFDecoder):  # as for layers that neither knows
-        monkeypatch.setattr(decoder, "of", lambda *arguments: None)
+    monkeypatch.setattr(Decoder, "of", lambda *given: None)
+    monkeypatch.setattr(hf_decoder, "probe", lambda *given: [][0])  # as for RecurrentGemma
     made = model(sliding_window=None)
     with pytest.raises(
         UserError, match=r"engine 'fast': does not support the layers of Mistral.*'auto' or 'reference'"
