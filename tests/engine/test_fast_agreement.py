@@ -190,7 +190,7 @@ def test_the_host_waits_for_no_decision(decoding, make_backbone):
     with torch.no_grad(), NoReads():
         for thinker in (gaussian, soft(backbone)):
             thinker.next(logits, hidden, made, *([noise] if noise else []))
-        pick(logits, decoding, uniform)
+        pick(logits, decoding.temperature, decoding.top_p, uniform)
 
 
 def test_a_padded_logit_never_wins():

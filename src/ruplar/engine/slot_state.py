@@ -41,14 +41,6 @@ def kind_of(thinker: Thinker, embedding: Any) -> Kind:
 
 
 @dataclass
-class _PerRow:
-    """Replaces `Decoding`, with one temperature and one top_p per row, both [B, 1]."""
-
-    temperature: Tensor
-    top_p: Tensor
-
-
-@dataclass
 class SlotState:
     """Rows and buffers of all slots."""
 
@@ -198,8 +190,8 @@ class SlotState:
         if not sampled:
             return greedy
         uniform = self.answer_noise[at].gather(1, count.clamp_max(self.answers - 1)[:, None])[:, 0]
-        per_row: Any = _PerRow(self.temperature[at][:, None], self.top_p[at][:, None])
-        return torch.where(self.greedy[at], greedy, pick(logits, per_row, uniform))
+        drawn = pick(logits, self.temperature[at][:, None], self.top_p[at][:, None], uniform)
+        return torch.where(self.greedy[at], greedy, drawn)
 
     def _think(self, hidden: Tensor, logits: Tensor, made: Tensor, noise: Noise | None) -> NextInput:
         thinker: Any = self.thinker
