@@ -20,6 +20,14 @@ def test_an_incomplete_character_is_held_back():
     raw = "é€".encode()  # 2 + 3 bytes
     detokenizer = IncrementalDetokenizer(lambda ids: bytes(ids).decode("utf-8", "replace"))
     assert [detokenizer.update(list(raw[:end])) for end in range(1, 6)] == ["", "é", "", "", "€"]
+    raw, detokenizer = "a5€".encode(), IncrementalDetokenizer(detokenizer.decode, ["5€"])
+    assert [detokenizer.update(list(raw[:end])) for end in range(1, 6)] == [
+        "a",
+        "",
+        "",
+        "",
+        "",
+    ] and detokenizer.stopped
 
 
 def test_neutral_and_harmless_fields_pass_and_others_do_not():
