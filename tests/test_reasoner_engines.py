@@ -19,9 +19,11 @@ from ruplar.engine.thinker import ReplayThinker
 from ruplar.errors import UserError
 from ruplar.model.load import attach_markers
 from ruplar.model.settings import BackboneConfig, PromptConfig
-from ruplar.model.store import Model, ModelMetadata, PluginSpec
+from ruplar.model.store import Model, ModelMetadata, PluginSpec, save_model
 from ruplar.model.tokenizers import load_tokenizer
 from ruplar.reasoner import LatentReasoner
+from ruplar.serve.registry import ServedModel
+from ruplar.serve.schemas import Limits
 
 LONG = "one two three four five " * 60
 
@@ -63,6 +65,14 @@ def test_questions_beyond_the_attention_window_use_the_reference_engine(model, s
     fast.ask(["1 + 1?"])
     with pytest.raises(UserError, match=rf"attention window is {window} positions.*engine: reference"):
         fast.ask([LONG])
+
+
+def test_a_server_keeps_within_the_attention_window(model, tmp_path):
+    folder = str(save_model(tmp_path / "model", model(sliding_window=512)))
+    served = ServedModel.load("m", folder, Limits(slots=1), "cpu")
+    assert served.max_prompt == 512 - 256 - (16 + 3), "answer, and 16 latents between the markers"
+    with pytest.raises(UserError, match=r"512 positions.*Lower --max-tokens \(now 500\)"):
+        ServedModel.load("m", folder, Limits(max_tokens=500), "cpu")
 
 
 def test_engine_fast_is_refused_for_unsupported_layers(model, monkeypatch):

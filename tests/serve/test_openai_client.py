@@ -110,11 +110,18 @@ def test_max_tokens_cuts_the_answer(client):
         assert found.choices[0].message.content == "10"
 
 
-def test_several_prompts_are_answered_in_their_order(client, offline):
+def test_several_prompts_are_answered_in_their_order(client, offline, served, monkeypatch):
+    keys, submit = [], served.scheduler.submit_samples
+    monkeypatch.setattr(
+        served.scheduler, "submit_samples", lambda prompt, *rest: (keys.append(rest[0]), submit(prompt, *rest))[1]
+    )
     wanted = [a.text for a in offline.ask(QUESTIONS)]
     found = client.completions.create(model="embedded", prompt=QUESTIONS, n=2)
     assert [c.text for c in found.choices] == [text for text in wanted for _ in range(2)]
     assert found.usage.prompt_tokens == sum(len(offline.model.backbone.prompt(q).ids) for q in QUESTIONS)
+    client.completions.create(model="embedded", prompt=[APPLES, APPLES], seed=7)
+    # equal prompts have different samples, except under a seed
+    assert keys == [[(place, 0), (place, 1)] for place in range(4)] + [[(0, 0)]] * 2
 
 
 def test_a_halt_threshold_changes_how_long_it_thinks(client, offline):

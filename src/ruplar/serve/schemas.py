@@ -27,7 +27,9 @@ class Limits(Settings):
     max_body: int = Field(
         262_144, ge=64, description="Maximum size of a request body in bytes; beyond it, status 413."
     )
-    timeout: float = Field(60.0, ge=0.01, description="Timeout of a request in seconds; status 504.")
+    timeout: float = Field(
+        60.0, ge=0.01, allow_inf_nan=False, description="Timeout of a request in seconds; status 504."
+    )
     max_connections: int = Field(1024, ge=8, description="Maximum open connections; beyond it, status 429.")
     max_client_connections: int = Field(
         768, ge=1, description="Maximum open connections of one client address; raise it behind a proxy."
@@ -36,6 +38,11 @@ class Limits(Settings):
     @property
     def characters(self) -> int:
         return self.max_prompt * MAX_CHARS_PER_TOKEN
+
+    @property
+    def answers(self) -> int:
+        """Maximum answers of a request: more than the queue holds could never be accepted."""
+        return min(self.max_n, self.max_queue)
 
 
 MessagesMode = Literal["single", "last"]
