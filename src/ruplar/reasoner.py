@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from ruplar.engine.answers import answers_of
-from ruplar.engine.fast import FastEngine
+from ruplar.engine.fast import FastEngine, Unsupported
 from ruplar.engine.options import EngineOptions
 from ruplar.engine.reference import Generation, Keep, generate
 from ruplar.engine.sampling import SAMPLE_NOISE, Decoding
@@ -124,19 +124,12 @@ class LatentReasoner:
     ) -> None:
         """Build the engine and its copy of the weights now, so that the first question does not wait for them.
 
-        Args:
-            return_latents: As in the later calls of `ask` or `sample`.
-            decoding: As in the later calls.
-            batch_size: As in the later calls.
-            samples: As in the later calls.
-            questions: Number of questions of the later calls.
+        The arguments are those of the later calls of `ask` or `sample`, `questions` their number of questions.
         """
         self._set_eval()
-        keep = self.keep(return_latents, decoding)
+        how = SampleOptions(decoding or Decoding(), batch_size, self.keep(return_latents, decoding), None, samples)
         with self._lock:
-            self._fast_engine(
-                questions * samples, SampleOptions(decoding or Decoding(), batch_size, keep, None, samples)
-            )
+            self._fast_engine(questions * samples, how)
 
     def ask(
         self,
@@ -327,16 +320,16 @@ class LatentReasoner:
         most = max(how.batch_size, how.samples)
         # a slot needs memory for a whole question: about as many as rows, rounded up so that few sizes are built
         slots = min(most, 1 << max(rows - 1, 0).bit_length())
-        wanted, (made_for, engine) = (how.keep, how.decoding.max_answer_tokens), self._fast
+        wanted, (made_for, engine) = (self.engine, how.keep, how.decoding.max_answer_tokens), self._fast
         if made_for != wanted or (engine is not None and not slots <= engine.slots <= most):
             engine, self._fast = None, (None, None)  # frees its copy of the weights before the next one is made
             thinker, options = self.model.method.thinker(backbone), EngineOptions(keep=how.keep)
-            self._fast = (wanted, FastEngine.of(backbone, thinker, how.decoding, slots, options))
-        engine = self._fast[1]
-        if engine is None and self.engine == "fast":
-            raise UserError(
-                f"engine 'fast': does not support the layers of {type(backbone.plain_model).__name__}. Use 'auto' or 'reference'."
-            )
+            try:
+                engine = FastEngine.of(backbone, thinker, how.decoding, slots, options)
+            except Unsupported:
+                if self.engine == "fast":
+                    raise
+            self._fast = (wanted, engine)
         if engine is not None:
             engine.decoding = how.decoding
         return engine
@@ -374,9 +367,7 @@ def check_samples(samples: int, decoding: Decoding) -> None:
     if samples < 1:
         raise UserError(f"samples: must be at least 1, got {samples}.")
     if samples > 1 and not decoding.noisy and decoding.temperature == 0:
-        raise UserError(
-            f"samples: {samples}, but nothing is random, so they would all be equal. Set noise or temperature above 0."
-        )
+        raise UserError(f"samples: {samples}, but nothing is random. Set noise or temperature above 0.")
 
 
 def _as_prompts(

@@ -37,9 +37,7 @@ SOFT = {
 
 
 def run(backbone, thinker, prompts, decoding, slots=5, options=None, keys=None):
-    engine = FastEngine.of(backbone, thinker, decoding, slots, options)
-    assert engine is not None
-    return Scheduler(engine).run_all(prompts, keys)
+    return Scheduler(FastEngine.of(backbone, thinker, decoding, slots, options)).run_all(prompts, keys)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

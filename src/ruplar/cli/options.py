@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 from rich.console import Console
 
 from ruplar.errors import UserError
 from ruplar.io import writable_folder as writable_folder
-from ruplar.settings import Settings, explain
+from ruplar.settings import Settings
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 DataDir = Annotated[
@@ -81,11 +80,7 @@ def options_of(settings: type[Settings]) -> Callable[[Callable[..., None]], Call
         @functools.wraps(command)
         def with_options(**given: Any) -> None:
             fields = {name: given.pop(name) for name in settings.model_fields}
-            try:
-                checked = settings(**fields)
-            except ValidationError as error:  # not in the option's range: NaN or infinite
-                raise UserError(*(f"--{explain(detail, settings)}" for detail in error.errors())) from error
-            command(**given, **{place.name: checked})
+            command(**given, **{place.name: settings(**fields)})
 
         others = [p for p in signature.parameters.values() if p is not place]
         options = [_option(name, field) for name, field in settings.model_fields.items()]

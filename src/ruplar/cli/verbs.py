@@ -128,9 +128,7 @@ def train(
     if check:
         out.print(to_yaml(config), markup=False, highlight=False)
         for name in unverified(config.data):
-            options.print_text(
-                err, f"data: '{name}' is not a local file; whether it exists on the Hub was not checked."
-            )
+            options.print_text(err, f"data: '{name}' is not a local file; the Hub was not asked for it.")
         return
     from ruplar.io import METRICS, MODEL, RECORD
     from ruplar.runs import train_and_record

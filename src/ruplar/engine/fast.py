@@ -37,6 +37,10 @@ COLUMN_STEP = 64  # on a GPU, columns are rounded up to a multiple of this, so t
 CAPTURED_PREFILL = 1024  # tokens; a larger prefill takes long enough to hide its kernel launches
 
 
+class Unsupported(UserError):
+    """The model runs only in the reference engine."""
+
+
 @dataclass
 class _Slot:
     """What the host knows about a busy slot without reading from the device."""
@@ -73,8 +77,8 @@ class FastEngine:
         decoding: Decoding | None = None,
         slots: int = 16,
         options: EngineOptions | None = None,
-    ) -> FastEngine | None:
-        """Make an engine for this model and thinker; None if the model runs only in the reference engine.
+    ) -> FastEngine:
+        """Make an engine for this model and thinker, or raise `Unsupported`.
 
         The thinker must not keep state per row between calls. `decoding.max_answer_tokens` is the limit of all
         questions.
@@ -88,7 +92,10 @@ class FastEngine:
             decoder.small_batch = load_small_batch(decoder)
         decoder = decoder or HFDecoder.of(backbone)
         if decoder is None:
-            return None
+            raise Unsupported(
+                "the fast engine, which engine 'fast' and `ruplar serve` need, does not support the layers of "
+                f"{type(backbone.plain_model).__name__}. Use engine 'auto' or 'reference' in Python."
+            )
         engine = cls(backbone, thinker, kind, decoding or Decoding(), slots, options, decoder)
         engine._allocate(min(options.columns, attention_window(backbone)))
         return engine
@@ -289,10 +296,9 @@ class FastEngine:
         """Make a request for `admit`."""
         decoding = decoding or self.decoding
         check_decoding(self.thinker, decoding)
-        if decoding.max_answer_tokens > self.decoding.max_answer_tokens:
-            raise UserError(
-                f"max_answer_tokens: at most {self.decoding.max_answer_tokens} here, got {decoding.max_answer_tokens}."
-            )
+        most, wanted = self.decoding.max_answer_tokens, decoding.max_answer_tokens
+        if wanted > most:
+            raise UserError(f"max_answer_tokens: at most {most} here, got {wanted}.")
         return Request(prompt, decoding, key)
 
 

@@ -84,9 +84,7 @@ def pick(logits: Tensor, temperature: float | Tensor, top_p: float | Tensor, uni
     """Logits [B, V] and, when sampling, one uniform number per row [B] → token ids [B]; temperature and top_p may be [B, 1]."""
     if uniform is None:
         return logits.argmax(-1)
-    below = logits.double() - logits.amax(
-        -1, keepdim=True
-    )  # a tiny temperature makes these infinite, but not the first 0
+    below = logits.double() - logits.amax(-1, keepdim=True)  # the top's is 0, however small the temperature
     probs, order = (below / temperature).softmax(-1).sort(dim=-1, descending=True, stable=True)
     before = probs.cumsum(-1) - probs  # mass of the more likely tokens
     probs = probs.masked_fill(before >= top_p, 0.0)  # the first token always stays

@@ -170,7 +170,7 @@ class SlotState:
             continues = thinks & ~halt & (made < self.thinker.cap)
             halted = halted * (~(thinks & ~continues & ~halt)).long()
             fed = torch.where(thinks, self.end_think, fed)
-            self._store_latents(every, made, continues, decision, logits)
+            self._store(every, made, continues, decision, logits)
         embeds = self.decoder.embed(fed)
         self.embeds[at] = embeds if decision is None else torch.where(continues[:, None], decision.embeds, embeds)
         self.rows[at, POSITION] += (~done).long() * int(advance)
@@ -205,9 +205,7 @@ class SlotState:
             return NextInput(torch.ones_like(made, dtype=torch.bool), hidden)
         return thinker.next(logits, hidden, made) if noise is None else thinker.next(logits, hidden, made, noise)
 
-    def _store_latents(
-        self, every: Tensor, made: Tensor, continues: Tensor, decision: NextInput, logits: Tensor
-    ) -> None:
+    def _store(self, every: Tensor, made: Tensor, continues: Tensor, decision: NextInput, logits: Tensor) -> None:
         column = torch.where(continues, made, self.spare_thought)
         if decision.tokens is not None:
             self.writes_text = True

@@ -70,9 +70,7 @@ class PlainText:
     def _split_controls(self, text: str) -> list[str]:
         """Split the text in the middle of every control token's name, or in its own middle if no name is found."""
         if len(text) == 1:
-            raise UserError(
-                f"the single character {text!r} is a control token of this tokenizer and cannot be part of a question."
-            )
+            raise UserError(f"the single character {text!r} is a control token of this tokenizer; leave it out.")
         found = self._pattern.finditer(text) if self._pattern.pattern else ()
         # a control token may be written differently (e.g. before normalisation), so its name may not occur
         cuts = [cut for m in found if 0 < (cut := (m.start() + m.end() + 1) // 2) < len(text)] or [len(text) // 2]
@@ -108,9 +106,7 @@ class PromptBuilder:
 
     def _chat_frame(self) -> tuple[str, str]:
         if not getattr(self.tokenizer, "chat_template", None):
-            raise UserError(
-                "prompt.template: chat, but this tokenizer has no chat template. Set prompt.template: plain."
-            )
+            raise UserError("prompt.template: chat, but this tokenizer has none. Set prompt.template: plain.")
         turn = [{"role": "user", "content": _PLACEHOLDER}]
         # some templates write today's date; the prompt must be the one the model was trained on
         try:

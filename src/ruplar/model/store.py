@@ -139,13 +139,7 @@ def read_metadata(folder: Path) -> ModelMetadata:
                 f"{file}: format {raw['format']} was written by a later ruplar; this one reads up to {FORMAT}. Upgrade ruplar."
             )
         return ModelMetadata(**upgrade(raw, str(file)))
-    except (
-        OSError,
-        ValueError,
-        TypeError,
-        AttributeError,
-        RecursionError,
-    ) as error:  # ValidationError is a ValueError
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:  # also a ValidationError
         raise UserError(f"{file} cannot be read: {str(error)[:500]}") from error
 
 
@@ -257,10 +251,8 @@ def load_model(
     except (UserError, torch.cuda.OutOfMemoryError):
         raise
     except Exception as error:  # transformers, PEFT and the Hub have their own exceptions
-        why = str(error).strip()[:500]
-        raise UserError(
-            f"{folder}: cannot be loaded; damaged, or from another version: {type(error).__name__}: {why}"
-        ) from error
+        why = f"{type(error).__name__}: {str(error).strip()[:500]}"
+        raise UserError(f"{folder}: cannot be loaded; damaged, or from another version: {why}") from error
 
 
 def _read_model(folder: Path, device: str, dtype: str, settings: Mapping[str, Any] | None) -> Model:

@@ -104,11 +104,11 @@ def _add_errors(app: FastAPI) -> None:
     async def http_error(request: Request, error: Any) -> Response:
         texts = {404: f"There is no route {request.url.path}.", 405: f"{request.method} is not allowed on this route."}
         text = texts.get(error.status_code, str(error.detail))
-        return RequestError(error.status_code, text, None, None, error.headers).response()
+        return RequestError(error.status_code, None, text, headers=error.headers).response()
 
     async def internal_error(request: Request, error: Exception) -> Response:
         log.error("request to %s failed", request.url.path, exc_info=error)
-        return RequestError(500, "The server failed on this request.", None, "internal_error").response()
+        return RequestError(500, "internal_error", "The server failed on this request.").response()
 
     app.add_exception_handler(RequestError, request_error)
     app.add_exception_handler(RequestValidationError, invalid)

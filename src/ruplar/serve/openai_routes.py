@@ -145,7 +145,7 @@ class ResponseBuilder:
         }
 
     def _choice(self, index: int, sample: SampleOutput) -> dict[str, Any]:
-        reasoning = _reasoning(sample.thought.text, sample.latents) if self.wanted.include_reasoning else {}
+        reasoning = _reasoning(sample.thought.text, sample.latents) if self.wanted.body.include_reasoning else {}
         end = {"logprobs": None, "finish_reason": sample.finish}
         if self.kind == "chat":
             message = {"role": "assistant", "content": sample.answer.text, "refusal": None, **reasoning}

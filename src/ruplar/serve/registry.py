@@ -61,8 +61,6 @@ class ServedModel:
             model.backbone, thinker, Decoding(max_answer_tokens=limits.max_tokens), limits.slots,
             EngineOptions(columns=most + generated, keep=keep, release=True),
         )  # fmt: skip
-        if engine is None:
-            raise UserError(f"{reference} is not supported by the fast engine and cannot be served.")
         return cls(name, model, Scheduler(engine, limits.max_queue), limits, most)
 
     @property
@@ -85,20 +83,17 @@ class ServedModel:
         return self.scheduler.alive and self.scheduler.stuck_for() < self.limits.timeout
 
     def prompt(self, question: str, param: str) -> Prompt:
-        if len(question) > self.limits.characters:
-            raise RequestError(
-                400, f"The question has {len(question):,} characters; the maximum is {self.limits.characters:,}.", param,
-                "context_length_exceeded",
-            )  # fmt: skip
+        most, too_long = self.limits.characters, "context_length_exceeded"
+        if len(question) > most:
+            text = f"The question has {len(question):,} characters; the maximum is {most:,}."
+            raise RequestError(400, too_long, text, param)
         try:
             prompt = self.model.prompt(question)
         except UserError as error:
-            raise RequestError(400, f"{param}: {error}", param, "invalid_value") from None
+            raise RequestError(400, "invalid_value", f"{param}: {error}", param) from None
         if len(prompt.ids) > self.max_prompt:
-            raise RequestError(
-                400, f"The question takes {len(prompt.ids)} tokens; the maximum is {self.max_prompt}. Shorten it.", param,
-                "context_length_exceeded",
-            )  # fmt: skip
+            text = f"The question takes {len(prompt.ids)} tokens; the maximum is {self.max_prompt}. Shorten it."
+            raise RequestError(400, too_long, text, param)
         return prompt
 
     def submit(
@@ -128,7 +123,7 @@ class ServedModel:
         if isinstance(error, EngineDead):
             return engine_dead()
         if isinstance(error, UserError):  # shutting down; oversized prompts were rejected earlier
-            return RequestError(503, str(error), None, "shutting_down")
+            return RequestError(503, "shutting_down", str(error))
         return error
 
     def check_queue(self, count: int) -> None:
@@ -141,10 +136,8 @@ class ServedModel:
         """Return the error for a full queue, with an estimate of when to retry."""
         waiting, slots = len(self.scheduler.queue), self.scheduler.engine.slots
         seconds = max(1, min(60, math.ceil(waiting / slots * self.scheduler.seconds_each)))
-        return RequestError(
-            429, f"The queue is full ({waiting} of {self.limits.max_queue} questions). Try again in {seconds} s.", None,
-            "queue_full", {"retry-after": str(seconds)},
-        )  # fmt: skip
+        text = f"The queue is full ({waiting} of {self.limits.max_queue} questions). Try again in {seconds} s."
+        return RequestError(429, "queue_full", text, headers={"retry-after": str(seconds)})
 
 
 @dataclass
@@ -169,7 +162,7 @@ class ModelRegistry:
     def find(self, name: str) -> ServedModel:
         if name not in self.models:
             shown = name[:100].encode("utf-8", "replace").decode()
-            raise RequestError(404, f"model: {unknown('model', shown, self.models)}", "model", "model_not_found")
+            raise RequestError(404, "model_not_found", f"model: {unknown('model', shown, self.models)}", "model")
         return self.models[name]
 
     def start(self) -> None:

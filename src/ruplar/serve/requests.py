@@ -31,18 +31,12 @@ class GenerationRequest:
     def prompt_tokens(self) -> int:
         return sum(len(p.ids) for p in self.prompts)
 
-    @property
-    def include_reasoning(self) -> bool:
-        return bool(self.body.include_reasoning)
-
     def start(self, receive: Any, listen: bool) -> RunningRequest:
         """Queue all answers to all prompts; with `listen` their progress is reported as well."""
         running = RunningRequest(self.model.limits.timeout, receive)
-        seeded = self.body.seed is not None
+        seeded, reasoning = self.body.seed is not None, bool(self.body.include_reasoning)
         self.model.submit(running, self.prompts, self.body.n or 1, self.decoding, listen, seeded)
-        running.samples = [
-            SampleOutput(self.model.model, self.include_reasoning, self.body.stops) for _ in running.tickets
-        ]
+        running.samples = [SampleOutput(self.model.model, reasoning, self.body.stops) for _ in running.tickets]
         return running
 
 
@@ -51,9 +45,9 @@ def parse_chat(registry: ModelRegistry, body: ChatBody) -> GenerationRequest:
     if len(given) > 1:
         raise RequestError(
             400,
+            "invalid_value",
             "max_tokens and max_completion_tokens differ. Send one of them.",
             "max_completion_tokens",
-            "invalid_value",
         )
     question, warning = chat_question(body.messages, registry.messages)
     wanted = _parse(registry, body, [question], given.pop() if given else None, "messages")
@@ -64,7 +58,7 @@ def parse_chat(registry: ModelRegistry, body: ChatBody) -> GenerationRequest:
 def parse_completion(registry: ModelRegistry, body: CompletionBody) -> GenerationRequest:
     questions = [body.prompt] if isinstance(body.prompt, str) else list(body.prompt)
     if not questions:
-        raise RequestError(400, "prompt: contains no question.", "prompt", "invalid_value")
+        raise RequestError(400, "invalid_value", "prompt: contains no question.", "prompt")
     return _parse(registry, body, questions, body.max_tokens, "prompt")
 
 
@@ -73,17 +67,10 @@ def _parse(
 ) -> GenerationRequest:
     ignored = check_fields(body.model_extra)
     model, limits, count = registry.find(body.model), registry.limits, (body.n or 1) * len(questions)
-    if count > limits.answers:
-        raise RequestError(
-            400, f"n: {count} answers requested; at most {limits.answers} are allowed.", "n", "over_limit"
-        )
-    if tokens is not None and tokens > limits.max_tokens:
-        raise RequestError(
-            400, f"max_tokens: {tokens} answer tokens requested; at most {limits.max_tokens} are allowed.", "max_tokens",
-            "over_limit",
-        )  # fmt: skip
-    if len(body.stops) > MAX_STOPS:
-        raise RequestError(400, f"stop: at most {MAX_STOPS} stop strings.", "stop", "over_limit")
+    asked = {"n": (count, limits.answers), "max_tokens": (tokens or 0, limits.max_tokens)}
+    for name, (given, most) in {**asked, "stop": (len(body.stops), MAX_STOPS)}.items():
+        if given > most:
+            raise RequestError(400, "over_limit", f"{name}: {given} requested; at most {most} are allowed.", name)
     decoding = _decoding(model, body, tokens or min(_DEFAULT_TOKENS, limits.max_tokens))
     model.check_queue(count)
     prompts = [model.prompt(q, param) for q in questions]
