@@ -93,10 +93,8 @@ def show_votes(console: Console, vote: Vote, answers: Sequence[Answer]) -> None:
     if vote.unreadable:
         console.print(Text(f"  {vote.unreadable:3} × no readable answer", style="yellow"))
     thought = _tokens(vote.answer.latent_count, "soft")
-    costs = f"   {len(answers)} samples, {thought}, {vote.answer.forwards} forward passes"
-    console.print(
-        Text.assemble(("  answer  ", "dim"), (vote.answer.text.strip() or "(empty)", "bold"), (costs, "dim"))
-    )
+    cost = f"   {len(answers)} samples, {thought}, {vote.answer.forwards} forward passes"
+    console.print(Text.assemble(("  answer  ", "dim"), (vote.answer.text.strip() or "(empty)", "bold"), (cost, "dim")))
 
 
 def vote_as_dict(question: str, vote: Vote) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, get_args
 
 from ruplar.engine.answers import answers_of
 from ruplar.engine.fast import FastEngine, Unsupported
@@ -59,6 +59,9 @@ class LatentReasoner:
 
     model: Model
     engine: Engine = "auto"
+    remote: ClassVar[bool] = (
+        False  # whether other processes answer: these can be neither warmed up nor timed from here
+    )
     _fast: tuple[Any, FastEngine | None] = field(default=(None, None), init=False, repr=False)
     _lock: _Lock = field(default_factory=_Lock, init=False, repr=False, compare=False)
 
@@ -104,11 +107,6 @@ class LatentReasoner:
         return peak_memory_gb(self.model.backbone.device)
 
     @property
-    def remote(self) -> bool:
-        """Whether other processes answer: their engines can be neither warmed up nor timed from here."""
-        return False
-
-    @property
     def workers(self) -> int:
         """Processes that answer in parallel."""
         return 1
@@ -126,7 +124,6 @@ class LatentReasoner:
 
         The arguments are those of the later calls of `ask` or `sample`, `questions` their number of questions.
         """
-        self._set_eval()
         how = SampleOptions(decoding or Decoding(), batch_size, self.keep(return_latents, decoding), None, samples)
         with self._lock:
             self._fast_engine(questions * samples, how)
@@ -245,7 +242,8 @@ class LatentReasoner:
     ) -> Iterator[tuple[list[tuple[int, int]], list[Generation]]]:
         """Yield (question, sample) of a batch's rows and their results, shortest prompts first."""
         backbone = self.model.backbone
-        self._set_eval()
+        if backbone.model.training:  # setting it on every module of an adapted model takes milliseconds
+            backbone.model.eval()
         prompts, order = self.by_length(questions, how.decoding)
         fast = self._fast_engine(len(order) * how.samples, how) if order and thinker is None else None
         if fast and self.engine == "auto" and not fast.has_room(fast.need(prompts[order[-1]], how.decoding)):
@@ -282,11 +280,6 @@ class LatentReasoner:
         engine = self._fast[1]
         return engine.graphs.seconds if engine is not None and engine.graphs is not None else 0.0
 
-    def _set_eval(self) -> None:
-        """Switch to eval mode if needed: setting it on every module of an adapted model takes milliseconds."""
-        if self.model.backbone.model.training:
-            self.model.backbone.model.eval()
-
     def keep(self, return_latents: bool, decoding: Decoding | None = None) -> Keep:
         """Return what `generate` must return of each latent for `answers_of`; a written thought needs nothing."""
         thinker = self.model.method.thinker(self.model.backbone)
@@ -304,13 +297,8 @@ class LatentReasoner:
             raise TooLong(place, length, limit)
         most = length + room(self.model.method.thinker(self.model.backbone)) + decoding.max_answer_tokens
         if most > limit:
-            log.warning(
-                "question %d has %s tokens, and up to %s with thought and answer; the model supports %s.",
-                place + 1,
-                f"{length:,}",
-                f"{most:,}",
-                f"{limit:,}",
-            )
+            text = "question %d has %s tokens, and up to %s with thought and answer; the model supports %s."
+            log.warning(text, place + 1, *(f"{size:,}" for size in (length, most, limit)))
 
     def _fast_engine(self, rows: int, how: SampleOptions) -> FastEngine | None:
         """Return a cached fast engine for this many rows; None to use the reference engine."""
@@ -370,9 +358,7 @@ def check_samples(samples: int, decoding: Decoding) -> None:
         raise UserError(f"samples: {samples}, but nothing is random. Set noise or temperature above 0.")
 
 
-def _as_prompts(
-    inputs: str | Sequence[str] | Sequence[Sequence[int]] | Tensor, attention_mask: Tensor | None
-) -> list[str | Prompt]:
+def _as_prompts(inputs: Any, attention_mask: Tensor | None) -> list[str | Prompt]:
     """Return questions unchanged, and prompts of token ids without their padding."""
     inputs = [inputs] if isinstance(inputs, str) else inputs
     rows: list[Any] = inputs.tolist() if hasattr(inputs, "tolist") else list(inputs)

@@ -60,17 +60,14 @@ def _rows(soft: Model, text: Model, asked: Sequence[str], batch: int, repeats: i
     }
     device = soft.backbone.device
     took = interleave(works, device, repeats, warm_up=int(device.type == "cuda"), budget_s=600)
-    rows = []
+    rows, ours = [], took["ours"]
     for name, spread in took.items():
         source = "ours" if name == "ours" else "text"
         made = found[source]
         forwards = sum(row.forwards for row in made) / len(made)
         tokens = forwards + sum(len(p.ids) for p in prompts[source]) / len(made)  # and <think> in place of the prefill
         each = {"ms": spread.median / len(asked), "cpu_ms": (spread.cpu or 0) / len(asked)}
-        versus = {
-            "vs_ours": ratio(spread.median, took["ours"].median),
-            "cpu_vs_ours": ratio(spread.cpu, took["ours"].cpu),
-        }
+        versus = {"vs_ours": ratio(spread.median, ours.median), "cpu_vs_ours": ratio(spread.cpu, ours.cpu)}
         rows.append({"procedure": name, "batch": batch, **each, **versus, "forwards": forwards, "tokens": tokens})
     return rows
 

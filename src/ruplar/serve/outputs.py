@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from ruplar.engine.answers import readable_latents, text_ids
+from ruplar.engine.answers import latents_of, text_ids
 from ruplar.engine.reference import Generation
 from ruplar.model.store import Model
 from ruplar.types import Latent
@@ -98,7 +98,7 @@ class SampleOutput:
         if count <= 0 or not row.latent_logits or row.thought_ids:
             return []
         fresh = replace(row, latent_logits=row.latent_logits[-count:], latent_count=count)
-        [new] = readable_latents(self.model.backbone, [fresh], _SHOWN)
+        [new] = latents_of(self.model.backbone, [fresh], _SHOWN)
         self.latents += new
         return list(new)
 

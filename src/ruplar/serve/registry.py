@@ -57,10 +57,9 @@ class ServedModel:
             )
         # the logits of a written thought would take gigabytes and are not needed
         keep: Keep = "none" if isinstance(thinker, TextThinker) or not thinker.thinks else "all"
-        engine = FastEngine.of(
-            model.backbone, thinker, Decoding(max_answer_tokens=limits.max_tokens), limits.slots,
-            EngineOptions(columns=most + generated, keep=keep, release=True),
-        )  # fmt: skip
+        options = EngineOptions(columns=most + generated, keep=keep, release=True)
+        decoding = Decoding(max_answer_tokens=limits.max_tokens)
+        engine = FastEngine.of(model.backbone, thinker, decoding, limits.slots, options)
         return cls(name, model, Scheduler(engine, limits.max_queue), limits, most)
 
     @property
