@@ -69,9 +69,7 @@ def test_evaluate_finds_out_that_it_cannot_write_before_it_loads_the_model(rupla
     monkeypatch.setattr("ruplar.reasoner.LatentReasoner.from_pretrained", None)
     # only the check of the run itself
     monkeypatch.setattr("ruplar.cli.options.writable_folder", lambda folder: folder)
-    said = ruplar(
-        "evaluate", "embedded:no_cot", "--on", "word-problems", "--device", "cpu", "--output", "/proc/none/x"
-    )
+    said = ruplar("evaluate", "embedded:no_cot", "--on", "word-problems", "--output", "/proc/none/x")
     assert said.code == 2 and "/proc/none/x: cannot be created" in said.err.replace("\n", " ")
 
 
@@ -120,6 +118,5 @@ def test_ctrl_c_says_what_is_kept_and_how_to_resume(ruplar, monkeypatch, tmp_pat
     monkeypatch.setattr("ruplar.train.run.train", interrupted)
     monkeypatch.setattr("ruplar.train.checkpoint.latest", lambda run: run / "checkpoint-2")
     said = ruplar("train", "embedded-live", "--output", "run", "--device", "cpu")
-    assert said.code == 130 and "run/checkpoint-2 is kept; repeat the command with --resume" in said.err.replace(
-        "\n", " "
-    )
+    said_so = "run/checkpoint-2 is kept; repeat the command with --resume" in said.err.replace("\n", " ")
+    assert said.code == 130 and said_so

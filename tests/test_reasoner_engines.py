@@ -34,22 +34,15 @@ def model():
 
     def make(family="mistral", **settings):
         shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
-        tokenizer, prompt = load_tokenizer("embedded"), PromptConfig()
-        config = AutoConfig.for_model(
-            family, vocab_size=2304, intermediate_size=48, max_position_embeddings=2048, **shape, **settings
-        )
+        shape |= {"vocab_size": 2304, "intermediate_size": 48, "max_position_embeddings": 2048}
+        config, prompt = AutoConfig.for_model(family, **shape, **settings), PromptConfig()
         torch.manual_seed(0)
-        backbone = attach_markers(
-            AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval(), tokenizer, prompt
-        )
+        made = AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
+        backbone = attach_markers(made, load_tokenizer("embedded"), prompt)
         method = plugins.make("methods", "ruplar", {"max_latents": 4})
         method.attach(backbone)
-        metadata = ModelMetadata(
-            method=PluginSpec(name="ruplar"),
-            backbone=BackboneConfig(name="tiny"),
-            prompt=prompt,
-            domain=PluginSpec(name="arithmetic"),
-        )
+        parts = {"backbone": BackboneConfig(name="tiny"), "prompt": prompt, "domain": PluginSpec(name="arithmetic")}
+        metadata = ModelMetadata(method=PluginSpec(name="ruplar"), **parts)
         return Model(backbone, method, plugins.make("domains", "arithmetic"), metadata)
 
     return make
@@ -79,9 +72,7 @@ def test_engine_fast_is_refused_for_unsupported_layers(model, monkeypatch):
     monkeypatch.setattr(Decoder, "of", lambda *given: None)
     monkeypatch.setattr(hf_decoder, "probe", lambda *given: [][0])  # as for RecurrentGemma
     made = model(sliding_window=None)
-    with pytest.raises(
-        UserError, match=r"fast engine.* does not support the layers of Mistral.*'auto' or 'reference'"
-    ):
+    with pytest.raises(UserError, match="fast engine.* does not support the layers of Mistral.*'auto' or 'reference'"):
         LatentReasoner(made, engine="fast").ask(["1 + 1?"])
     assert LatentReasoner(made).ask(["1 + 1?"])[0].forwards > 0
 
@@ -94,10 +85,7 @@ def test_warm_up_builds_the_engine(model, monkeypatch, samples):
     decoding = Decoding(noise=0.3 if samples > 1 else 0.0)
     reasoner.warm_up(decoding=decoding, samples=samples, **how)
     assert len(made) == 1
-    if samples == 1:
-        reasoner.ask(["1 + 1?"], decoding=decoding, **how)
-    else:
-        reasoner.sample(["1 + 1?"], samples, decoding=decoding, **how)
+    reasoner.sample(["1 + 1?"], samples, decoding=decoding, **how)
     assert len(made) == 1
 
 
@@ -113,14 +101,11 @@ def test_generate_takes_prompts_as_ids_and_returns_ids(model, engine):
     ids = torch.tensor([[0] * (width - len(prompt)) + prompt for prompt in prompts])
     mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts])
     assert [row.answer_ids for row in reasoner.generate(ids, attention_mask=mask)] == wanted
-    texts = [
-        made.backbone.tokenizer.decode(found[:-1] if found[-1] == made.backbone.eos_id else found) for found in wanted
-    ]
+    end, decode = made.backbone.eos_id, made.backbone.tokenizer.decode
+    texts = [decode(found[:-1] if found[-1] == end else found) for found in wanted]
     assert texts == [answer.text for answer in reasoner.ask(questions)]
-    latents = torch.zeros(2, 2, 32)
-    again = reasoner.generate(
-        questions, samples=2, thinker=lambda at: ReplayThinker(latents[at]), decoding=Decoding(1.0)
-    )
+    given = {"thinker": lambda at: ReplayThinker(torch.zeros(2, 2, 32)[at]), "decoding": Decoding(1.0)}
+    again = reasoner.generate(questions, samples=2, **given)
     assert [row.latent_count for row in again] == [2] * 4, "both samples of both questions"
     with pytest.raises(UserError, match="input 2: the prompt is empty"):
         reasoner.generate([prompts[0], []])

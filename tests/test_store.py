@@ -54,11 +54,8 @@ def test_a_saved_model_loads_bit_for_bit_with_its_metadata(tree, lora):
 def test_an_adapter_folder_has_only_the_adapter_and_a_full_one_is_self_contained(tree):
     save_model(tree / "small", trained())
     save_model(tree / "full", trained(lora=None))
-    assert {f.name for f in (tree / "small").iterdir()} == {
-        METADATA_FILE,
-        "adapter_config.json",
-        "adapter_model.safetensors",
-    }
+    found = {file.name for file in (tree / "small").iterdir()}
+    assert found == {METADATA_FILE, "adapter_config.json", "adapter_model.safetensors"}
     wanted = logits(load_model("full"))
     shutil.rmtree(tree / "base")
     assert torch.equal(logits(load_model("full")), wanted)
@@ -150,16 +147,12 @@ def test_only_a_model_or_an_empty_folder_is_replaced(tree, write):
     model = trained()
     for name in ("old", "run"):
         save_model(tree / name, model)
-    for name in ("run/checkpoint-1/x", "notes/thesis.md", "file"):
-        write_text(tree / name, "kept")
-    for name, said in (
-        ("run", r"would delete .*\(checkpoint-1\).* run/final"),
-        ("notes", "thesis.md"),
-        ("file", "is a file"),
-    ):
-        with pytest.raises(UserError, match=said):
+    said = {"run": r"would delete .*\(checkpoint-1\).* run/final", "notes": "thesis.md", "file": "is a file"}
+    kept = [write_text(tree / name, "kept") for name in ("run/checkpoint-1/x", "notes/thesis.md", "file")]
+    for name, why in said.items():
+        with pytest.raises(UserError, match=why):
             write(Path(name), model)
-    assert {(tree / name).read_text() for name in ("run/checkpoint-1/x", "notes/thesis.md", "file")} == {"kept"}
+    assert {file.read_text() for file in kept} == {"kept"}
     (tree / "new").mkdir()
     for name in ("new", "new", "run/final"):
         write(Path(name), model)
@@ -179,9 +172,8 @@ def test_a_methods_own_weights_are_saved_read_and_exported_with_the_model(tree, 
         assert (tree / folder / "method.safetensors").is_file()
         found = LatentReasoner(load_model(folder)).generate(["3+4?"], keep="embeds")[0]
         assert found.answer_ids == wanted.answer_ids and found.latent_count == 6
-        torch.testing.assert_close(
-            torch.stack(found.latent_embeds), torch.stack(wanted.latent_embeds), atol=1e-4, rtol=1e-3
-        )
+        for ours, theirs in zip(found.latent_embeds, wanted.latent_embeds, strict=True):
+            torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-3)
     (tree / "run" / "method.safetensors").unlink()
     with pytest.raises(UserError, match="method.safetensors: no such file"):
         load_model("run")

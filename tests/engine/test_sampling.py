@@ -48,7 +48,6 @@ def test_impossible_decoding_is_refused_all_at_once():
     assert len(error.value.problems) == 3 and "temperature" in str(error.value)
     for wrong in (float("nan"), float("inf")):
         with pytest.raises(
-            UserError,
-            match="2 problems\n.*temperature: must be 0 or more and finite, .*\n.*noise: must be 0 or more and finite",
+            UserError, match="temperature: must be 0 or more and finite.*\n.*noise: must be 0 or more and"
         ):
             Decoding(temperature=wrong, noise=wrong)

@@ -18,18 +18,16 @@ NAMES = [
     "<|eot_id|>", "<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|reserved_special_token_7|>",
 ]  # fmt: skip
 # whole names, halves that meet again, and anything else
-PIECES = st.one_of(
-    st.sampled_from(NAMES), st.sampled_from([n[:4] for n in NAMES] + [n[4:] for n in NAMES]), st.text(max_size=8)
-)
+HALVES = [n[:4] for n in NAMES] + [n[4:] for n in NAMES]
+PIECES = st.one_of(st.sampled_from(NAMES), st.sampled_from(HALVES), st.text(max_size=8))
 TEXTS = st.lists(PIECES, max_size=12).map("".join)
 QUIET = settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def backbone_of(tokenizer):
     """Markers, end and pad ids as every backbone gets them, over the smallest model that will do."""
-    shape = LlamaConfig(
-        vocab_size=len(tokenizer), hidden_size=4, intermediate_size=4, num_hidden_layers=1, num_attention_heads=1
-    )
+    sizes = {"hidden_size": 4, "intermediate_size": 4, "num_hidden_layers": 1, "num_attention_heads": 1}
+    shape = LlamaConfig(vocab_size=len(tokenizer), **sizes)
     return attach_markers(AutoModelForCausalLM.from_config(shape), tokenizer, PromptConfig())
 
 

@@ -29,9 +29,8 @@ def test_a_signal_ends_it_after_the_last_answer(started):
     server = started(*command, stderr=subprocess.PIPE, env=OFFLINE)
     url = next((found[0] for line in server.stderr if (found := re.search(r"http://[\d.]+:\d+", line))), None)
     assert url, "it did not say where it listens"
-    body = json.dumps(
-        {"model": "embedded", "messages": [{"role": "user", "content": APPLES}], "n": 16, "stream": True}
-    )
+    asks = [{"role": "user", "content": APPLES}]
+    body = json.dumps({"model": "embedded", "messages": asks, "n": 16, "stream": True})
     asked = started("curl", "-sSN", f"{url}/v1/chat/completions", *KEY, *JSON, "-d", body, stdout=subprocess.PIPE)
     first = asked.stdout.readline()  # the stream has begun
     server.send_signal(signal.SIGTERM)

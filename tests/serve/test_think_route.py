@@ -53,9 +53,7 @@ def test_samples_vote(served, offline):
     vote = majority(each, offline.model.domain)
     assert done["votes"] == [{"answer": answer, "count": count} for answer, count in vote.counts]
     assert len(vote.counts) > 1 and vote.unreadable == 0 and done["answer"] == vote.counts[0][0]
-    assert done["forwards"] == vote.answer.forwards == sum(answer.forwards for answer in each) - 5, (
-        "one prefill for six"
-    )
+    assert done["forwards"] == vote.answer.forwards == sum(answer.forwards for answer in each) - 5  # one prefill
     again = think(served.url, **body)
     assert only(again, "done")[0]["votes"] == done["votes"]
 
