@@ -69,9 +69,7 @@ def benchmark_data() -> Callable[..., Path]:
                 return folder
         public = [part for part in parts if KNOWN_SETS[part].url or KNOWN_SETS[part].hub]
         fetch = f"run `ruplar data fetch {' '.join(public)}`, or " if public == parts else ""
-        pytest.skip(
-            f"needs the real benchmark files {', '.join(parts)}: {fetch}set RUPLAR_DATA to a folder that holds them"
-        )
+        pytest.skip(f"needs the real benchmark files {', '.join(parts)}: {fetch}set RUPLAR_DATA to their folder")
 
     return folder_with
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 QUESTION = "Tom has 3 bags of 4 apples. He eats 2 apples. How many apples are left?"
+LONG = "apples " * 1100
 
 
 @pytest.mark.parametrize("dtype", ["auto", "bfloat16"])
@@ -24,16 +25,17 @@ def test_ask_answers_with_its_thought(ruplar, dtype):
 
 
 def test_questions_from_a_pipe_are_answered_a_line_each(ruplar, monkeypatch):
-    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{QUESTION}\n\n{QUESTION}\n"))
-    lines = ruplar("ask", "embedded", "-", "--json", "--device", "cpu").out.splitlines()
-    assert [json.loads(line)["question"] for line in lines] == [QUESTION, QUESTION]
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{QUESTION}\n\n{LONG}\n{QUESTION}\n"))
+    said = ruplar("ask", "embedded", "-", "--json", "--device", "cpu")
+    assert [json.loads(line)["question"] for line in said.out.splitlines()] == [QUESTION, QUESTION]
+    assert said.code == 2 and said.err.startswith("ruplar: line 3: question 1 has ")
 
 
 @pytest.mark.parametrize("end", [" Quit \n", ""], ids=["quit", "Ctrl-D"])
 def test_the_prompt_loop_ends_when_told_to(ruplar, monkeypatch, end):
-    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{QUESTION}\n{end}{QUESTION}\n" if end else f"{QUESTION}\n"))
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{LONG}\n{QUESTION}\n{end}{QUESTION if end else ''}"))
     said = ruplar("ask", "embedded", "--device", "cpu")
-    assert said.code == 0 and said.out.count("> ") == 2 and said.out.count(" ms") == 1
+    assert said.code == 0 and said.out.count("> ") == 3 and said.out.count(" ms") == 1 and "question 1 has" in said.err
     assert "To end: exit, quit, Ctrl-D or an empty line" in said.out.splitlines()[1]
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from cases import cases
 
 from ruplar.model.store import find_model
 
@@ -54,14 +55,7 @@ def test_mistakes_are_told_before_anything_is_written(refused, tmp_path):
     record = json.loads((EMBEDDED / "embedded-ruplar-seed777" / "run.json").read_text(encoding="utf-8"))
     (tmp_path / "dirty").mkdir()
     (tmp_path / "dirty" / "run.json").write_text(json.dumps(record | {"dirty": True}), encoding="utf-8")
-    for words, why in (
-        ((EMBEDDED,), "RUNS: only used for a model card. Add --card"),
-        (("--force", "--license", "mit"), "--license, --force: only used for a model card"),
-        (("--card",), "there is no run.json beside the model"),
-        (("--card", "--run", "dirty"), "uncommitted changes.*--drafts"),
-        (("--card", *RUN, "--license", "Apache 2"), "--license: 'Apache 2' is not an identifier"),
-        (("--card", "--run", EMBEDDED / "embedded-no_cot-seed777"), "not the run that trained this model"),
-        (("--card", *RUN, "nowhere"), "nowhere: no such file or folder"),
-    ):
-        assert re.search(why, refused("export", MODEL, "out", *words))
+    for words, why in cases(__file__, "mistakes"):
+        given = [word.replace("RESULTS", str(EMBEDDED)) for word in words]
+        assert re.search(why, refused("export", MODEL, "out", *given))
     assert not Path("out").exists()

@@ -80,9 +80,8 @@ def test_ctrl_c_in_the_training_evaluates_the_model_so_far(tmp_path, monkeypatch
         monkeypatch.setattr(f"ruplar.demo.{part}", lambda demo: None)
     screen = console()
     size = DemoSize(4, 2, (*TINY.overrides, "training.max_steps=400", "training.logging_steps=1"))
-    demo = _Demo(
-        tmp_path, size, "cpu", screen, summary={"methods": {"ruplar": {"accuracy": 50.0, "low": 15.0, "high": 85.0}}}
-    )
+    before = {"methods": {"ruplar": {"accuracy": 50.0, "low": 15.0, "high": 85.0}}}
+    demo = _Demo(tmp_path, size, "cpu", screen, summary=before)
     _train_live(demo)
     record = json.loads((tmp_path / "live" / "run.json").read_text())
     assert "Stopped early: the model so far is evaluated." in screen.file.getvalue()
@@ -101,9 +100,8 @@ def test_an_interrupted_demo_keeps_the_finished_parts(tmp_path, monkeypatch):
     assert set(found) == {"methods", "ablation", "seconds"}
     assert json.loads((tmp_path / "demo" / "summary.json").read_text()) == found
     text = screen.file.getvalue()
-    assert (
-        "Interrupted; the results of the finished parts are in the output folder." in text and "summary.json" in text
-    )
+    assert "Interrupted; the results of the finished parts are in the output folder." in text
+    assert "summary.json" in text
     assert "live/model" not in text
 
 

@@ -32,9 +32,8 @@ def test_every_script_is_run_here():
 def test_a_notebook_has_the_cells_of_its_script_and_shows_their_output(file):
     made = json.loads(file.with_suffix(".ipynb").read_text(encoding="utf-8"))["cells"]
     shown = [(cell["cell_type"], "".join(cell["source"])) for cell in made]
-    assert shown == benchmark_script("notebooks").cells(file.read_text(encoding="utf-8")), (
-        "run benchmarks/notebooks.py"
-    )
+    wanted = benchmark_script("notebooks").cells(file.read_text(encoding="utf-8"))
+    assert shown == wanted, "run benchmarks/notebooks.py"
     assert any(cell.get("outputs") for cell in made)
     assert not any(one["output_type"] == "error" for cell in made for one in cell.get("outputs", []))
 

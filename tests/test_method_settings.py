@@ -71,9 +71,8 @@ def test_method_weights_are_loaded_only_from_the_same_method(folder):
 
 
 def record(name: str, settings: dict, seed: int = 0) -> RunRecord:
-    result = BenchmarkResult(
-        name="word-problems", n=10, correct=5, latents=2, answer_tokens=2, forwards=5, ms_per_question=1
-    )
+    counts = {"n": 10, "correct": 5, "latents": 2, "answer_tokens": 2, "forwards": 5}
+    result = BenchmarkResult(name="word-problems", ms_per_question=1, **counts)
     return RunRecord(
         name=name, config={"method": {"name": settings.pop("method"), "settings": settings}}, seed=seed, commit="a" * 40,
         dirty=False, versions={}, machine={"cpu": "x", "cores": 2, "memory_gb": 4}, started="2026-01-01T00:00:00+00:00", seconds=1.0, benchmarks=[result],

@@ -110,9 +110,7 @@ def assert_same_loss(backbone, found, expected) -> None:
 
 
 @pytest.mark.parametrize("backbone", ["llama", "gpt2"], indirect=True)
-@pytest.mark.parametrize(
-    "how", [{}, {"normalize": True}, {"delta": 0.05}], ids=["as printed", "normalised", "focused"]
-)
+@pytest.mark.parametrize("how", [{}, {"normalize": True}, {"delta": 0.05}], ids=["printed", "normalised", "focused"])
 def test_ruplar_is_the_plain_implementation_on_a_padded_batch(backbone, how):
     settings = {"focus_threshold": how.get("delta", 0.0), "align_normalize": how.get("normalize", False)}
     method = plugins.make("methods", "ruplar", settings)
@@ -139,9 +137,8 @@ def test_weights_multiply_their_parts_and_a_zero_alignment_is_left_out(backbone)
     plain = plugins.make("methods", "ruplar")
     batch = collate(items_of(backbone, plain), backbone.pad_id)
     one = plain.loss(backbone, batch).parts
-    two = plugins.make("methods", "ruplar", {"answer_weight": 2, "prior_weight": 0.5, "align_weight": 0}).loss(
-        backbone, batch
-    )
+    weights = {"answer_weight": 2, "prior_weight": 0.5, "align_weight": 0}
+    two = plugins.make("methods", "ruplar", weights).loss(backbone, batch)
     assert list(two.parts) == ["answer", "prior"]
     torch.testing.assert_close(two.parts["answer"], 2 * one["answer"])
     torch.testing.assert_close(two.parts["prior"], 0.5 * one["prior"])

@@ -1,6 +1,7 @@
 """A model ↔ its folder: what was saved answers the same, chains of runs hold together, half a folder is never left."""
 
 import shutil
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from ruplar.io import write_text
 from ruplar.model import store
 from ruplar.model.exported import export_model
 from ruplar.model.settings import BackboneConfig
+from ruplar.model.soup import average
 from ruplar.model.store import METADATA_FILE, Model, find_model, load_model, load_start, save_model, start_mark
 from ruplar.model.tokenizers import load_tokenizer
 
@@ -138,6 +140,25 @@ def test_an_interrupted_save_leaves_no_half_folder_and_can_be_made_again(tree, m
     assert [f.name for f in tree.iterdir() if f.name.startswith(".run")] == []
 
 
+@pytest.mark.parametrize(
+    "write", [save_model, lambda to, _: export_model("old", to), lambda to, _: average(["old", "run"], to)]
+)
+def test_only_a_model_or_an_empty_folder_is_replaced(tree, write):
+    model = trained()
+    for name in ("old", "run"):
+        save_model(tree / name, model)
+    said = {"run": r"would delete .*\(checkpoint-1\).* run/final", "notes": "thesis.md", "file": "is a file"}
+    kept = [write_text(tree / name, "kept") for name in ("run/checkpoint-1/x", "notes/thesis.md", "file")]
+    for name, why in said.items():
+        with pytest.raises(UserError, match=why):
+            write(Path(name), model)
+    assert {file.read_text() for file in kept} == {"kept"}
+    (tree / "new").mkdir()
+    for name in ("new", "new", "run/final"):
+        write(Path(name), model)
+        assert find_model(name) == Path(name)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("lora", [LORA, None])
 def test_a_methods_own_weights_are_saved_read_and_exported_with_the_model(tree, lora):
@@ -151,9 +172,8 @@ def test_a_methods_own_weights_are_saved_read_and_exported_with_the_model(tree, 
         assert (tree / folder / "method.safetensors").is_file()
         found = LatentReasoner(load_model(folder)).generate(["3+4?"], keep="embeds")[0]
         assert found.answer_ids == wanted.answer_ids and found.latent_count == 6
-        torch.testing.assert_close(
-            torch.stack(found.latent_embeds), torch.stack(wanted.latent_embeds), atol=1e-4, rtol=1e-3
-        )
+        for ours, theirs in zip(found.latent_embeds, wanted.latent_embeds, strict=True):
+            torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-3)
     (tree / "run" / "method.safetensors").unlink()
     with pytest.raises(UserError, match="method.safetensors: no such file"):
         load_model("run")

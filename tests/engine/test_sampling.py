@@ -7,12 +7,12 @@ from ruplar.errors import UserError
 LOGITS = torch.tensor([[0.5, 0.3, 0.2]]).log()
 
 
-def at(u: float, **how) -> int:
-    return int(pick(LOGITS, Decoding(**{"temperature": 1.0} | how), torch.tensor([u])))
+def at(u: float, temperature: float = 1.0, top_p: float = 1.0) -> int:
+    return int(pick(LOGITS, temperature, top_p, torch.tensor([u])))
 
 
 def test_greedy_takes_the_likeliest():
-    assert int(pick(LOGITS, Decoding(), None)) == 0
+    assert int(pick(LOGITS, 0.0, 1.0, None)) == 0
     assert uniforms(Decoding(), [0, 1]) is None
 
 
@@ -30,8 +30,8 @@ def test_top_p_keeps_the_fewest_tokens_that_hold_it_and_renormalises():
 def test_temperature_sharpens_and_flattens():
     # squared: 0.25, 0.09, 0.04 of 0.38: token 0 holds 0.658
     assert [at(u, temperature=0.5) for u in (0.65, 0.67)] == [0, 1]
-    # near zero it is greedy
-    assert at(0.999, temperature=1e-3) == 0
+    # near zero it is greedy, also where 1 / temperature is infinite
+    assert at(0.999, temperature=1e-3) == at(0.999, temperature=1e-320) == 0
 
 
 def test_a_row_draws_from_its_seed_and_key_alone():
@@ -46,3 +46,8 @@ def test_impossible_decoding_is_refused_all_at_once():
     with pytest.raises(UserError) as error:
         Decoding(temperature=-1, top_p=0, max_answer_tokens=0)
     assert len(error.value.problems) == 3 and "temperature" in str(error.value)
+    for wrong in (float("nan"), float("inf")):
+        with pytest.raises(
+            UserError, match="temperature: must be 0 or more and finite.*\n.*noise: must be 0 or more and"
+        ):
+            Decoding(temperature=wrong, noise=wrong)

@@ -1,6 +1,7 @@
 """The scheduler: bounded queue, first come first served, cancellation, refills in flight, failures, halt thresholds per question."""
 
 import threading
+from dataclasses import replace
 
 import pytest
 from engine_helpers import finish, many_prompts, soft, submit
@@ -52,6 +53,19 @@ def test_first_come_first_served(backbone, thinker):
         scheduler.turn()
         order += [i for i, t in enumerate(tickets) if t.done() and i not in order]
     assert order == [0, 1, 2, 3]
+
+
+def test_equal_questions_of_different_clients_do_not_wait_for_each_other(backbone, thinker):
+    prompts = many_prompts(9)
+    wanted = answers(backbone, thinker, prompts)
+    prompt, scheduler = prompts[max(range(9), key=lambda i: len(wanted[i]))], scheduler_of(backbone, thinker, 2)
+    limits = [Decoding(max_answer_tokens=1), DECODING, DECODING, DECODING]
+    tickets = [submit(scheduler, replace(prompt), decoding=decoding) for decoding in limits]
+    while not tickets[0].done():
+        scheduler.turn()
+    scheduler.turn()
+    assert tickets[2].started and not tickets[1].done() and not tickets[3].started
+    finish(scheduler)
 
 
 def test_a_question_that_does_not_fit_is_refused(backbone, thinker):

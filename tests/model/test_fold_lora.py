@@ -101,9 +101,7 @@ def test_folding_once_per_step_equals_folding_in_every_pass(backbone, monkeypatc
         backbone.model.zero_grad()
         out = sum(backbone.model(input_ids=ids + i).logits.square().mean() for i in range(3))
         out.backward()
-        found = {
-            name: weight.grad.clone() for name, weight in backbone.model.named_parameters() if weight.requires_grad
-        }
+        found = {name: one.grad.clone() for name, one in backbone.model.named_parameters() if one.requires_grad}
         with torch.no_grad():
             for weight in (w for w in backbone.model.parameters() if w.requires_grad):
                 weight -= 0.1 * weight.grad

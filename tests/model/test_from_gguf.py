@@ -43,20 +43,14 @@ def test_a_qwen2_has_biases_one_tied_matrix_and_no_token_for_unused_rows(tmp_pat
     assert any(name.endswith("k_proj.bias") for name in known)
     tokenizer = AutoTokenizer.from_pretrained(folder)
     assert "[PAD1]" not in tokenizer.get_vocab() and tokenizer.eos_token == "<|im_end|>"
-    assert (
-        tokenizer.tokenize("the 216") == ["the", "Ġ", "2", "1", "6"]
-        and tokenizer.decode(tokenizer.encode("Is ½ 7?")) == "Is ½ 7?"
-    )
+    assert tokenizer.tokenize("the 216") == ["the", "Ġ", "2", "1", "6"]
+    assert tokenizer.decode(tokenizer.encode("Is ½ 7?")) == "Is ½ 7?"
 
 
 def test_the_tokenizer_splits_digits_knows_its_control_tokens_and_gives_text_back(tiny):
     tokenizer = AutoTokenizer.from_pretrained(tiny.made)
     assert tokenizer.tokenize("the  216<|im_end|>") == ["the", "Ġ", "Ġ", "2", "1", "6", "<|im_end|>"]
-    assert (tokenizer.bos_token, tokenizer.eos_token, tokenizer.pad_token) == (
-        "<|im_start|>",
-        "<|im_end|>",
-        "<|im_end|>",
-    )
+    assert tokenizer.bos_token == "<|im_start|>" and tokenizer.eos_token == tokenizer.pad_token == "<|im_end|>"
     assert tokenizer.model_max_length == 128 and tokenizer.chat_template == TEMPLATE
     for text in ("Tom's  3.50 ½ naïve\n\n\t日本 😀 the", " the the"):
         assert tokenizer.decode(tokenizer.encode(text)) == text

@@ -151,11 +151,9 @@ def test_a_run_from_another_keeps_its_number_tokens_and_trains_their_rows_again(
     second = trained(config, seed=2)
     assert set(number_ids(second.backbone.tokenizer)) == set(second.backbone.added)
     save_model(tmp_path / "second", second)
-    ids = second.backbone.tokenizer.encode(QUESTION)
-    found = load_model(tmp_path / "second")
-    torch.testing.assert_close(
-        logits(found.backbone.model, ids), logits(second.backbone.model, ids), atol=1e-5, rtol=1e-5
-    )
+    ids, found = second.backbone.tokenizer.encode(QUESTION), load_model(tmp_path / "second")
+    ours, theirs = (logits(one.backbone.model, ids) for one in (found, second))
+    torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
     # a run without them can get them afterwards; its markers keep their ids, 262 and 263
     save_model(tmp_path / "digits", trained(BackboneConfig(name=str(digit_base), lora=LORA), method="cot"))
     later = load_start(config.model_copy(update={"init": str(tmp_path / "digits")}), PROMPT)

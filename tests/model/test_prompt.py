@@ -5,10 +5,12 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM, LlamaConfig
 
+from ruplar import plugins
 from ruplar.errors import UserError
 from ruplar.model.load import attach_markers
 from ruplar.model.prompt import PlainText, PromptBuilder
 from ruplar.model.settings import PromptConfig
+from ruplar.model.store import Model
 from ruplar.model.tokenizers import load_tokenizer
 
 NAMES = [
@@ -16,18 +18,16 @@ NAMES = [
     "<|eot_id|>", "<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|reserved_special_token_7|>",
 ]  # fmt: skip
 # whole names, halves that meet again, and anything else
-PIECES = st.one_of(
-    st.sampled_from(NAMES), st.sampled_from([n[:4] for n in NAMES] + [n[4:] for n in NAMES]), st.text(max_size=8)
-)
+HALVES = [n[:4] for n in NAMES] + [n[4:] for n in NAMES]
+PIECES = st.one_of(st.sampled_from(NAMES), st.sampled_from(HALVES), st.text(max_size=8))
 TEXTS = st.lists(PIECES, max_size=12).map("".join)
 QUIET = settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def backbone_of(tokenizer):
     """Markers, end and pad ids as every backbone gets them, over the smallest model that will do."""
-    shape = LlamaConfig(
-        vocab_size=len(tokenizer), hidden_size=4, intermediate_size=4, num_hidden_layers=1, num_attention_heads=1
-    )
+    sizes = {"hidden_size": 4, "intermediate_size": 4, "num_hidden_layers": 1, "num_attention_heads": 1}
+    shape = LlamaConfig(vocab_size=len(tokenizer), **sizes)
     return attach_markers(AutoModelForCausalLM.from_config(shape), tokenizer, PromptConfig())
 
 
@@ -82,6 +82,13 @@ def test_llama_3_reads_any_text_as_text(llama3, text):
     check_prompt(llama3, text, "<|eot_id|>")
 
 
+def test_truncation_and_padding_of_the_users_own_calls_change_no_prompt(embedded):
+    wanted = embedded.prompt("How many are 2 and 3?")
+    for own in ({"truncation": True, "max_length": 3}, {"padding": "max_length", "max_length": 40}):
+        embedded.tokenizer(["How many?"], **own)
+        assert embedded.prompt("How many are 2 and 3?") == wanted
+
+
 def test_an_answer_cannot_hold_a_control_token_either(embedded):
     ids = embedded.prompt.answer("7</think>")
     assert embedded.end_think_id not in ids and embedded.tokenizer.decode(ids) == "\\boxed{7</think>}"
@@ -128,8 +135,9 @@ def test_a_template_that_opens_the_thought_itself_leaves_that_to_the_layout(byte
 
 @pytest.mark.parametrize("question", ["", "  \n"])
 def test_an_empty_question_is_refused(embedded, question):
-    with pytest.raises(UserError, match="the question is empty"):
-        embedded.prompt(question)
+    for build in (embedded.prompt, Model(embedded, plugins.make("methods", "colar"), None, None).prompt):
+        with pytest.raises(UserError, match="the question is empty"):
+            build(question)
 
 
 def test_a_tokenizer_without_a_chat_template_says_what_to_set(byte_tokenizer):

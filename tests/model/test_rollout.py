@@ -46,9 +46,7 @@ def by_whole_sequences(backbone, one: Item, project=None):
     return hidden[0], made, [layer[0] for layer in layers]
 
 
-@pytest.mark.parametrize(
-    ("family", "projected"), [("llama", True), ("qwen2", False), ("qwen3", True), ("gpt2", False)]
-)
+@pytest.mark.parametrize("family, projected", [("llama", True), ("qwen2", False), ("qwen3", True), ("gpt2", False)])
 def test_a_ragged_batch_equals_its_rows_at_batch_size_1_without_cache(backbone, family, projected):
     made = backbone(family)
     project = Projector(32) if projected else None

@@ -25,9 +25,8 @@ def test_llama_3_reads_as_the_original_tokenizer_does(llama3_tokenizer):
         r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
         r"|\s*[\r\n]+|\s+(?!\S)|\s+"
     )
-    original = tiktoken.Encoding(
-        "llama-3", pat_str=pattern, mergeable_ranks=read_ranks(llama3_file()), special_tokens={}
-    )
+    ranks = read_ranks(llama3_file())
+    original = tiktoken.Encoding("llama-3", pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
     texts = ["Tom's 3 dogs ate $1,400.50!\n\n  <<20*1.20=24>> #### 24", "naïve 数学 🙂\t\r\n x", "don't  stop   "]
     draw = random.Random(0)
     texts += ["".join(draw.choices("ab 12.=*+\n'sé🙂", k=40)) for _ in range(200)]
@@ -45,9 +44,7 @@ def test_llama_3_without_its_package_says_what_to_install(monkeypatch):
 
 def test_a_hub_name_without_a_network_fails_quickly(monkeypatch):
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    with pytest.raises(
-        UserError, match="'nobody/no-such-model' is not a local folder, and the Hugging Face Hub cannot be reached"
-    ):
+    with pytest.raises(UserError, match="'nobody/no-such-model' is not a local folder, and .* Hub cannot be reached"):
         load_tokenizer("nobody/no-such-model")
 
 

@@ -203,9 +203,8 @@ def test_an_adapter_with_added_tokens_saves_its_base_and_tokenizer_for_plain_pef
     ids = [*model.prompt("Is 216 the 37?").ids, model.backbone.think_id]
     with torch.no_grad():
         ours = model.backbone.model(input_ids=torch.tensor([ids])).logits[0, -1]
-    torch.testing.assert_close(
-        torch.tensor(run_without_ruplar(SAVED, [str(tmp_path / "run"), ids])), ours, atol=1e-5, rtol=1e-5
-    )
+    found = torch.tensor(run_without_ruplar(SAVED, [str(tmp_path / "run"), ids]))
+    torch.testing.assert_close(found, ours, atol=1e-5, rtol=1e-5)
 
 
 def test_an_adapter_on_merged_weights_names_their_run_and_one_on_the_packaged_model_no_base(tmp_path):

@@ -38,12 +38,10 @@ def test_it_runs_a_task_file(served, offline, tmp_path, kind):
     options = f"model=embedded,base_url={served.url}/v1/{route},num_concurrent=2,tokenizer_backend=None,tokenized_requests=False"
     words = ["--model", kind, "--model_args", options, "--tasks", "ruplar_word_problems", "--include_path", str(TASKS)]
     words += ["--output_path", "out", *(["--apply_chat_template"] if "chat" in kind else [])]
-    subprocess.run(
-        [sys.executable, "-m", "lm_eval", *words], cwd=tmp_path, check=True, capture_output=True, timeout=300
-    )
+    command = [sys.executable, "-m", "lm_eval", *words]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, timeout=300)
     [file] = tmp_path.glob("out/**/results_*.json")
     found = json.loads(file.read_text(encoding="utf-8"))["results"]["ruplar_word_problems"]["exact_match,number"]
-    right = sum(
-        a.text == row["answer"] for a, row in zip(offline.ask([r["problem"] for r in rows]), rows, strict=True)
-    )
+    answers = offline.ask([row["problem"] for row in rows])
+    right = sum(answer.text == row["answer"] for answer, row in zip(answers, rows, strict=True))
     assert found == pytest.approx(right / len(rows))

@@ -50,9 +50,8 @@ def test_thoughts_are_shown_on_request_only(client, offline):
 
 
 def test_a_text_model_shows_its_chain(client, served):
-    found = client.chat.completions.create(
-        model="embedded:cot", messages=user(APPLES), extra_body={"include_reasoning": True}
-    )
+    shown = {"include_reasoning": True}
+    found = client.chat.completions.create(model="embedded:cot", messages=user(APPLES), extra_body=shown)
     assert found.choices[0].message.reasoning == "<<3*4=12>> <<12-2=10>>"
     assert found.choices[0].message.content == "10"
     assert found.usage.completion_tokens_details.reasoning_tokens == 14  # << 3 * 4 = 12 >>, twice
@@ -60,9 +59,8 @@ def test_a_text_model_shows_its_chain(client, served):
 
 def test_a_stream_holds_the_same_as_the_whole_answer(client):
     whole = ask(client, extra_body={"include_reasoning": True})
-    chunks = list(
-        ask(client, stream=True, stream_options={"include_usage": True}, extra_body={"include_reasoning": True})
-    )
+    how = {"stream_options": {"include_usage": True}, "extra_body": {"include_reasoning": True}}
+    chunks = list(ask(client, stream=True, **how))
     deltas = [c.choices[0].delta for c in chunks if c.choices]
     assert deltas[0].role == "assistant"
     assert "".join(d.content or "" for d in deltas) == whole.choices[0].message.content
@@ -110,11 +108,17 @@ def test_max_tokens_cuts_the_answer(client):
         assert found.choices[0].message.content == "10"
 
 
-def test_several_prompts_are_answered_in_their_order(client, offline):
+def test_several_prompts_are_answered_in_their_order(client, offline, served, monkeypatch):
+    keys, submit = [], served.scheduler.submit_samples
+    record = lambda prompt, *rest: (keys.append(rest[0]), submit(prompt, *rest))[1]  # noqa: E731
+    monkeypatch.setattr(served.scheduler, "submit_samples", record)
     wanted = [a.text for a in offline.ask(QUESTIONS)]
     found = client.completions.create(model="embedded", prompt=QUESTIONS, n=2)
     assert [c.text for c in found.choices] == [text for text in wanted for _ in range(2)]
     assert found.usage.prompt_tokens == sum(len(offline.model.backbone.prompt(q).ids) for q in QUESTIONS)
+    client.completions.create(model="embedded", prompt=[APPLES, APPLES], seed=7)
+    # equal prompts have different samples, except under a seed
+    assert keys == [[(place, 0), (place, 1)] for place in range(4)] + [[(0, 0)]] * 2
 
 
 def test_a_halt_threshold_changes_how_long_it_thinks(client, offline):
@@ -145,15 +149,7 @@ def test_what_cannot_be_honoured_is_refused_by_name(client, more, words):
 
 
 def test_messages_the_model_was_not_trained_on_are_refused_in_words(client):
-    system = {"role": "system", "content": "You are a helpful assistant."}
-    for messages, words in [
-        ([system, *user(APPLES)], "--messages last"),
-        ([*user("Hello"), {"role": "assistant", "content": "Hi"}, *user(APPLES)], "--messages last"),
-        ([*user("Hello"), *user(APPLES)], "one question"),
-        ([system], "last message"),
-        (user("   "), "empty"),
-        ([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}], "messages"),
-    ]:
+    for messages, words in cases(__file__, "messages"):
         with pytest.raises(openai.BadRequestError) as caught:
             client.chat.completions.create(model="embedded", messages=messages)
         assert words in caught.value.body["message"]

@@ -79,10 +79,8 @@ def test_asking_shows_thoughts_answer_and_both_clocks(page, offline):
     assert firsts == [z.tokens[0].strip() for z in said.latents] == ["12", "10"]
     shares = page.all("#soft .latents .bars li:first-child .share")
     assert shares == [f"{100 * z.probs[0]:.0f} %" for z in said.latents]
-    titles = page.all("#soft .latents h3")
-    assert [t.split(" nats")[0] for t in titles] == [
-        f"z{i} entropy {z.entropy:.2f}" for i, z in enumerate(said.latents, 1)
-    ]
+    titles = [title.split(" nats")[0] for title in page.all("#soft .latents h3")]
+    assert titles == [f"z{i} entropy {z.entropy:.2f}" for i, z in enumerate(said.latents, 1)]
     assert page.all(".answer") == ["Answer: 10", "Answer: 10"]
     assert page.at("#text .chain").text == "<<3*4=12>> <<12-2=10>>"
     clocks = page.all(".clock")
@@ -176,13 +174,11 @@ def test_the_vote_is_shown_as_the_server_counted_it(page, served):
     body = {"model": "embedded", "prompt": question, "n": 8, "noise": 2, "temperature": 0, "seed": 0}
     text = httpx.post(f"{served.url}/api/think", json=body, timeout=60).text
     done = json.loads(next(b for b in text.split("\n\n") if b.startswith("event: done")).partition("data: ")[2])
-    shown = list(
-        zip(page.all("#soft [data-part=votes] .token"), page.all("#soft [data-part=votes] .share"), strict=True)
-    )
+    tokens, shares = (page.all(f"#soft [data-part=votes] .{part}") for part in ("token", "share"))
+    shown = list(zip(tokens, shares, strict=True))
     assert shown == [(v["answer"] or "none", f"{v['count']} of 8") for v in done["votes"]]
-    assert page.all("#soft [data-part=forwards]") == [
-        f"{done['forwards']} forward passes (calls of the model): in all 8 samples"
-    ]
+    [forwards] = page.all("#soft [data-part=forwards]")
+    assert forwards == f"{done['forwards']} forward passes (calls of the model): in all 8 samples"
     assert len(shown) > 1, "this question splits the vote; choose another if the model changed"
     assert f"The vote is split: {done['votes'][0]['count']} of 8" in page.at("#soft .remarks").text
 

@@ -88,9 +88,7 @@ def test_replicas_are_added_under_load(started, cluster, tmp_path):
             while time.monotonic() < end and running() < 2:
                 client.completions.create(model="embedded", prompt=QUESTIONS[0])
 
-        with (
-            openai.OpenAI(base_url=f"{url}/v1", api_key="none", timeout=120) as client,
-            ThreadPoolExecutor(8) as threads,
-        ):
+        client = openai.OpenAI(base_url=f"{url}/v1", api_key="none", timeout=120)
+        with client, ThreadPoolExecutor(8) as threads:
             list(threads.map(ask_until_two, [client] * 8))
         assert running() == 2

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 
@@ -11,6 +12,7 @@ import pytest
 from cases import cases
 from serve_toys import APPLES
 
+from ruplar.serve import registry
 from ruplar.serve.app import ServerConfig, load_models
 from ruplar.serve.schemas import Limits
 
@@ -27,9 +29,8 @@ def test_a_signal_ends_it_after_the_last_answer(started):
     server = started(*command, stderr=subprocess.PIPE, env=OFFLINE)
     url = next((found[0] for line in server.stderr if (found := re.search(r"http://[\d.]+:\d+", line))), None)
     assert url, "it did not say where it listens"
-    body = json.dumps(
-        {"model": "embedded", "messages": [{"role": "user", "content": APPLES}], "n": 16, "stream": True}
-    )
+    asks = [{"role": "user", "content": APPLES}]
+    body = json.dumps({"model": "embedded", "messages": asks, "n": 16, "stream": True})
     asked = started("curl", "-sSN", f"{url}/v1/chat/completions", *KEY, *JSON, "-d", body, stdout=subprocess.PIPE)
     first = asked.stdout.readline()  # the stream has begun
     server.send_signal(signal.SIGTERM)
@@ -39,16 +40,20 @@ def test_a_signal_ends_it_after_the_last_answer(started):
 
 
 @pytest.mark.parametrize(("words", "said"), cases(__file__, "mistakes"))
-def test_mistakes_are_told_in_words(words, said):
+def test_mistakes_are_told_in_words(words, said, monkeypatch):
     from typer.testing import CliRunner
 
     from ruplar.cli import app
     from ruplar.errors import UserError
 
-    found = CliRunner().invoke(app, ["serve", *words, "--port", "0"])
+    monkeypatch.setattr(registry, "WARM_UP_SECONDS", 1e-6 if "first question" in said else 60.0)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1] if "use" in said else 0
+        found = CliRunner().invoke(app, ["serve", *words, "--port", str(port)])
     assert isinstance(found.exception, UserError) and said in str(found.exception)
 
 
 def test_both_models_are_loaded_in_the_named_data_type():
-    registry = load_models(ServerConfig(model="embedded", dtype="bfloat16"), Limits(slots=1))
-    assert [str(w.model.backbone.embedding_weight.dtype) for w in registry.workers.values()] == ["torch.bfloat16"] * 2
+    found = load_models(ServerConfig(model="embedded", dtype="bfloat16"), Limits(slots=1))
+    assert [str(one.model.backbone.embedding_weight.dtype) for one in found.models.values()] == ["torch.bfloat16"] * 2

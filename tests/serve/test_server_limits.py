@@ -31,7 +31,7 @@ def error_of(response):
 @pytest.fixture(scope="module")
 def small():
     """One slot, a short queue, small bodies."""
-    with running(slots=1, max_queue=4, max_body=2048, max_prompt=64, max_n=4) as found:
+    with running(slots=1, max_queue=4, max_body=2048, max_prompt=64) as found:
         yield found
 
 
@@ -79,6 +79,8 @@ def test_long_questions_are_refused_before_they_are_read(small):
 
 
 def test_a_full_queue_refuses_and_the_rest_are_answered(small):
+    never = httpx.post(small.url + PATH, json=CHAT | {"n": 5, "temperature": 1})  # no retry would help
+    assert never.status_code == 400 and "at most 4 are allowed" in error_of(never)["message"]
     with ThreadPoolExecutor(12) as pool, held(small) as go:
         waiting = [pool.submit(httpx.post, small.url + PATH, json=CHAT, timeout=30) for _ in range(5)]
         until(lambda: len(small.scheduler.queue) == 4 and len(small.scheduler.in_flight) == 1)
@@ -135,9 +137,7 @@ def test_no_route_answers_without_the_key_but_health():
         paths = ["/v1/models", "/metrics", "/openapi.json", "/", "/api/info", "/static/x", "/nowhere"]
         for given in (None, "Bearer wrong", "Basic !", "kéy".encode()):
             headers = {} if given is None else {"authorization": given}
-            assert {p: httpx.get(served.url + p, headers=headers).status_code for p in paths} == dict.fromkeys(
-                paths, 401
-            )
+            assert {httpx.get(served.url + path, headers=headers).status_code for path in paths} == {401}
             for path in (PATH, "/v1/completions", "/api/think"):
                 found = httpx.post(served.url + path, json=CHAT, headers=headers)
                 assert found.status_code == 401 and error_of(found)["code"] == "invalid_api_key"

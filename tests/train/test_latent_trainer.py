@@ -3,10 +3,12 @@
 import json
 
 import pytest
+import torch
 from cases import cases
 
 from ruplar import LatentReasoner, LatentTrainer, TrainConfig, UserError, evaluate, load_recipe, train
 from ruplar.config.training import METRICS as MEASURED
+from ruplar.model import fold_lora
 from ruplar.model.store import read_metadata
 from ruplar.train import METRICS
 from ruplar.train.progress import rows
@@ -94,14 +96,22 @@ def test_chains_as_text_other_column_names_and_plugins_by_name_or_settings(tiny,
     assert TrainConfig().run_config("ruplar", "embedded", False).training["learning_rate"] == 3e-4
 
 
-def test_a_method_without_steps_needs_none_and_a_run_is_resumed(tiny, tmp_path):
+def test_a_method_without_steps_needs_none_and_a_run_is_resumed(tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr(fold_lora, "SMALL", 0)  # these layers are as small as those folded together
     plain = [{"question": r["question"], "answer": r["answer"]} for r in ROWS]
-    args = arguments(tmp_path / "run", save_strategy="steps", save_steps=2)
+    args = arguments(tmp_path / "run", save_strategy="steps", save_steps=2, speed={"fold_lora": True})
     trainer = LatentTrainer(**tiny, method="no_cot", train_dataset=plain, args=args)
     trainer.train()
+    model, ids = trainer.model.backbone.model.eval(), torch.arange(8)[None]
+    with torch.no_grad():
+        wanted = model(input_ids=ids).logits
+    torch.testing.assert_close(model(input_ids=ids).logits, wanted)  # not the folded ones of an earlier step
     with pytest.raises(UserError, match="contains a run already"):
         trainer.train()
     assert trainer.train(resume=True).resumed_from == tmp_path / "run" / "checkpoint-3"
+    with pytest.raises(UserError, match="run: saving a model here would delete .*checkpoint-2.*run/final"):
+        trainer.save_model(tmp_path / "run")
+    assert (tmp_path / "run" / "checkpoint-3").is_dir()
 
 
 def test_the_base_model_of_an_earlier_run_is_not_overwritten(tiny, tiny_model, tmp_path):

@@ -18,7 +18,6 @@ from ruplar.engine.sampling import Decoding
 from ruplar.engine.scheduler import Scheduler
 from ruplar.engine.selfcheck import check_agreement
 from ruplar.engine.thinker import SoftThinker, TextThinker, Thinker
-from ruplar.errors import UserError
 from ruplar.evaluate.question_sets import open_questions
 from ruplar.model.backbone import Backbone
 from ruplar.model.store import load_model
@@ -87,8 +86,6 @@ def engine_work(
     options = EngineOptions(columns=-(-need // 64) * 64, release=True)
     with Peak(backbone.device) as peak:
         engine = FastEngine.of(backbone, thinker, decoding, slots, options)
-        if engine is None:
-            raise UserError("the fast engine does not support this shape.")
         scheduler = Scheduler(engine)
         scheduler.run_all(prompts)
     return lambda: scheduler.run_all(prompts), peak.gb

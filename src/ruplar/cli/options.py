@@ -109,18 +109,9 @@ def pick_device(name: str) -> str:
     """Resolve `auto` to the best available device and check any other name."""
     if name == "cpu":
         return name
-    import torch
+    from ruplar.model.memory import usable_device
 
-    if name != "auto":
-        try:
-            torch.empty(0, device=name)
-        except (RuntimeError, AssertionError) as error:
-            reason = str(error).splitlines()[0].rstrip(".:")
-            raise UserError(f"--device: '{name}' cannot be used here ({reason}). Use cpu or auto.") from error
-        return name
-    if torch.cuda.is_available():
-        return "cuda"
-    return "mps" if torch.backends.mps.is_available() else "cpu"
+    return usable_device(name, "--device")
 
 
 def check_ray(ray: str | None, gpus: float | None, replicas: str | None = None, **unused: object) -> None:

@@ -83,8 +83,8 @@ def serve(
         run_application(ray, config, limits, (least, most), gpus, lambda name: _print_address(name, host, port))
         return
     registry = load_models(config, limits)
-    server = make_server(registry, config)
-    _run(server, registry.main.name)
+    registry.start()
+    _run(make_server(registry, config), registry.main.name)
 
 
 def _print_address(name: str, host: str, port: int) -> None:
@@ -102,6 +102,11 @@ def _run(server, name: str) -> None:
             _print_address(name, *server.servers[0].sockets[0].getsockname()[:2])
 
     server.startup = startup
-    server.run()
-    if not server.started:
-        raise UserError("the server could not start; the port may be in use. See the message above.")
+    try:
+        server.run()
+    except SystemExit as end:
+        if server.started or not end.code:
+            raise
+        raise UserError(
+            f"the server could not start; see the message above. If port {server.config.port} is in use, choose another --port."
+        ) from None

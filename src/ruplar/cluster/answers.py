@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from ruplar.cluster.pool import Pool, connected, share_of_gpu
 from ruplar.experiments import memory
@@ -22,6 +22,7 @@ from ruplar.types import Answer
 class ClusterReasoner(LatentReasoner):
     """A model whose weights are used by the workers of a pool; this process uses its tokenizer and metadata."""
 
+    remote: ClassVar[bool] = True
     pool: Pool | None = None
     peak: float | None = None
     name: str | None = None
@@ -33,10 +34,6 @@ class ClusterReasoner(LatentReasoner):
     @property
     def peak_gb(self) -> float | None:
         return self.peak
-
-    @property
-    def remote(self) -> bool:
-        return True
 
     @property
     def workers(self) -> int:

@@ -32,7 +32,7 @@ def application(config: ServerConfig, limits: Limits, replicas: tuple[int, int],
         def check_health(self) -> None:
             """Raise when an engine is dead, so that Ray replaces the replica."""
             registry = self.app.app.state.registry
-            if not all(worker.healthy for worker in registry.workers.values()):
+            if not all(model.healthy for model in registry.models.values()):
                 raise RuntimeError("the engine has stopped working")
 
     least, most = replicas

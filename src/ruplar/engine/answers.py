@@ -19,11 +19,11 @@ _SHOWN = 20
 def answers_of(backbone: Backbone, rows: Sequence[Generation]) -> list[Answer]:
     """Ids and tensors → text and readable latents."""
     soft = [row for row in rows if (row.latent_logits or row.latent_hidden is not None) and not row.thought_ids]
-    latents = {id(row): found for row, found in zip(soft, _latents(backbone, soft), strict=True)}
+    latents = {id(row): found for row, found in zip(soft, latents_of(backbone, soft), strict=True)}
     return [_answer(backbone, row, latents.get(id(row), ())) for row in rows]
 
 
-def _latents(backbone: Backbone, rows: Sequence[Generation]) -> Iterator[tuple[Latent, ...]]:
+def latents_of(backbone: Backbone, rows: Sequence[Generation], shown: int = _SHOWN) -> Iterator[tuple[Latent, ...]]:
     """Yield the readable latents of each row; many rows are copied from the device at once, since each copy waits for it."""
     for start in range(0, len(rows), _READ_AT_ONCE):
         some = rows[start : start + _READ_AT_ONCE]
@@ -33,7 +33,7 @@ def _latents(backbone: Backbone, rows: Sequence[Generation]) -> Iterator[tuple[L
                 logits = backbone.logits(torch.cat(hidden))
         else:
             logits = torch.stack([one for row in some for one in row.latent_logits])
-        found = iter(readable(logits, backbone.tokenizer, backbone.end_think_id, _SHOWN))
+        found = iter(readable(logits, backbone.tokenizer, backbone.end_think_id, shown))
         yield from (tuple(islice(found, row.latent_count)) for row in some)
 
 

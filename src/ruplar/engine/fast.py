@@ -11,7 +11,7 @@ of rows (without our kernels also per number of columns read).
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -31,10 +31,14 @@ from ruplar.engine.small_batch import load_fused_decision, load_small_batch, pow
 from ruplar.engine.thinker import Thinker, check_decoding, room
 from ruplar.errors import UserError
 from ruplar.model.backbone import Backbone
-from ruplar.types import Markers, Prompt
+from ruplar.types import Prompt
 
 COLUMN_STEP = 64  # on a GPU, columns are rounded up to a multiple of this, so that few graphs are captured
 CAPTURED_PREFILL = 1024  # tokens; a larger prefill takes long enough to hide its kernel launches
+
+
+class Unsupported(UserError):
+    """The model runs only in the reference engine."""
 
 
 @dataclass
@@ -73,8 +77,8 @@ class FastEngine:
         decoding: Decoding | None = None,
         slots: int = 16,
         options: EngineOptions | None = None,
-    ) -> FastEngine | None:
-        """Make an engine for this model and thinker; None if the model runs only in the reference engine.
+    ) -> FastEngine:
+        """Make an engine for this model and thinker, or raise `Unsupported`.
 
         The thinker must not keep state per row between calls. `decoding.max_answer_tokens` is the limit of all
         questions.
@@ -88,28 +92,25 @@ class FastEngine:
             decoder.small_batch = load_small_batch(decoder)
         decoder = decoder or HFDecoder.of(backbone)
         if decoder is None:
-            return None
+            raise Unsupported(
+                "the fast engine, which engine 'fast' and `ruplar serve` need, does not support the layers of "
+                f"{type(backbone.plain_model).__name__}. Use engine 'auto' or 'reference' in Python."
+            )
         engine = cls(backbone, thinker, kind, decoding or Decoding(), slots, options, decoder)
-        engine._allocate(options.columns)
+        engine._allocate(min(options.columns, attention_window(backbone)))
         return engine
 
     @torch.inference_mode()
     def _allocate(self, columns: int) -> None:
         spent = self.graphs.seconds if self.graphs is not None else 0.0
         self.graphs = None  # they point into the old buffers
-        limit, backbone = _window(self.backbone), self.backbone
-        if limit and columns > limit:
-            raise UserError(
-                f"the model's attention window is {limit} positions, but a question may need {columns}. Only the reference "
-                "engine supports that (engine: reference). Choose it, or shorten prompts or max_answer_tokens."
-            )
         self.decoder.allocate(self.slots + 1, columns)  # one slot to spare, for rows that only fill a bucket
         self.state = SlotState(
             self.decoder,
             self.thinker,
             self.kind,
-            Markers(backbone.think_id, backbone.end_think_id, backbone.eos_id),
-            backbone.pad_id,
+            self.backbone.markers,
+            self.backbone.pad_id,
             self.slots + 1,
             self.decoding.max_answer_tokens,
             self.options.keep,
@@ -136,13 +137,18 @@ class FastEngine:
 
     def reserve(self, columns: int) -> None:
         """Reallocate for questions of this many columns if needed; only while nothing is in flight."""
+        if not self.has_room(columns):
+            raise UserError(
+                f"the model's attention window is {attention_window(self.backbone)} positions, but a question may need "
+                f"{columns}. Use the reference engine (engine: reference), or shorten prompts or max_answer_tokens."
+            )
         if columns > self.decoder.columns:
             assert not self.busy, "slots are in use"
-            self._allocate(_round_up(columns, COLUMN_STEP))
+            self._allocate(min(_round_up(columns, COLUMN_STEP), attention_window(self.backbone)))
 
     def has_room(self, columns: int) -> bool:
         """Whether questions of this many columns fit into the model's attention window."""
-        return _round_up(columns, COLUMN_STEP) <= (_window(self.backbone) or math.inf)
+        return columns <= attention_window(self.backbone)
 
     @torch.inference_mode()
     def admit(self, slots: Sequence[int], requests: Sequence[Request]) -> None:
@@ -289,10 +295,9 @@ class FastEngine:
         """Make a request for `admit`."""
         decoding = decoding or self.decoding
         check_decoding(self.thinker, decoding)
-        if decoding.max_answer_tokens > self.decoding.max_answer_tokens:
-            raise UserError(
-                f"max_answer_tokens: at most {self.decoding.max_answer_tokens} here, got {decoding.max_answer_tokens}."
-            )
+        most, wanted = self.decoding.max_answer_tokens, decoding.max_answer_tokens
+        if wanted > most:
+            raise UserError(f"max_answer_tokens: at most {most} here, got {wanted}.")
         return Request(prompt, decoding, key)
 
 
@@ -300,11 +305,10 @@ def _round_up(count: int, multiple: int) -> int:
     return -(-count // multiple) * multiple
 
 
-def _window(backbone: Backbone) -> int | None:
-    """The model's sliding attention window; None if attention is not limited."""
+def attention_window(backbone: Backbone) -> int:
+    """Return how many positions back some layer of the model can attend; a very large number if all can attend to all."""
     config = backbone.plain_model.config
-    window = getattr(config, "sliding_window", None)
-    kinds = getattr(config, "layer_types", None)
-    if not window or not getattr(config, "use_sliding_window", True):
-        return None
-    return window if kinds is None or "sliding_attention" in kinds else None
+    window = getattr(config, "sliding_window", None) or getattr(config, "window_size", None)  # the second is GPT-Neo's
+    kinds = getattr(config, "layer_types", None) or getattr(config, "attention_layers", None)
+    limited = kinds is None or not {"sliding_attention", "local"}.isdisjoint(kinds)
+    return window if window and limited and getattr(config, "use_sliding_window", True) else sys.maxsize

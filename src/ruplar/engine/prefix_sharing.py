@@ -9,6 +9,8 @@ the other rows, and each row makes its own first decision.
 from collections.abc import Sequence
 from itertools import islice
 
+from ruplar.types import Prompt
+
 Ids = Sequence[int]
 
 
@@ -19,15 +21,16 @@ def unique_rows(sequences: Sequence[Ids]) -> tuple[list[tuple[int, ...]], list[i
     return unique, [index[tuple(sequence)] for sequence in sequences]
 
 
-def admit_count(waiting: Sequence[Ids], free: int, slots: int) -> int:
-    """How many waiting prompts to admit: one per free slot, but all samples of one question together if they fit."""
+def admit_count(waiting: Sequence[Prompt], free: int, slots: int) -> int:
+    """How many waiting prompts to admit: one per free slot, but all samples of one request together if they fit.
+
+    Samples of a request have the same object as their prompt; equal questions of different clients do not wait for each other.
+    """
     count = min(free, len(waiting))
-    if count == len(waiting) or waiting[count - 1] != waiting[count]:
+    if count == len(waiting) or waiting[count - 1] is not waiting[count]:
         return count
-    first = count - 1
-    while first and waiting[first - 1] == waiting[first]:
-        first -= 1
-    size = sum(1 for prompt in islice(waiting, first, first + slots + 1) if prompt == waiting[first])
+    first = next(at for at in range(count) if waiting[at] is waiting[count])
+    size = sum(prompt is waiting[count] for prompt in islice(waiting, first, first + slots + 1))
     return first if size <= slots else count
 
 

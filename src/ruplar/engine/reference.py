@@ -157,7 +157,7 @@ def _decide(
         _record_latents(rows, decision, continues, closes & ~halt, logits, keep)
     answers = ~was_thinking & ~batch.done
     if bool(answers.any()):
-        tokens = pick(logits, decoding, _uniform_of(noise, batch.said, logits.device))
+        tokens = pick(logits, decoding.temperature, decoding.top_p, _uniform_of(noise, batch.said, logits.device))
         embeds = torch.where(answers[:, None], backbone.embedding(tokens), embeds)
         batch.said = batch.said + answers.long()
         ends = answers & (tokens == backbone.eos_id)

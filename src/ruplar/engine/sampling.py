@@ -13,6 +13,7 @@ Axes: B rows, V vocabulary, T maximum answer tokens.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -46,16 +47,16 @@ class Decoding:
 
     def __post_init__(self):
         problems = []
-        if self.temperature < 0:
-            problems.append(f"temperature: must be 0 or more, got {self.temperature}. 0 is greedy.")
+        if not 0 <= self.temperature < math.inf:
+            problems.append(f"temperature: must be 0 or more and finite, got {self.temperature}. 0 is greedy.")
         if not 0 < self.top_p <= 1:
             problems.append(f"top_p: must be above 0 and at most 1, got {self.top_p}.")
         if self.seed < 0:
             problems.append(f"seed: must be 0 or more, got {self.seed}.")
         if self.max_answer_tokens < 1:
             problems.append(f"max_answer_tokens: must be at least 1, got {self.max_answer_tokens}.")
-        if self.noise < 0:
-            problems.append(f"noise: must be 0 or more, got {self.noise}. 0 is none.")
+        if not 0 <= self.noise < math.inf:
+            problems.append(f"noise: must be 0 or more and finite, got {self.noise}. 0 is none.")
         if self.halt_threshold is not None and not 0 < self.halt_threshold < 1:
             problems.append(f"halt_threshold: must be above 0 and below 1, got {self.halt_threshold}.")
         if problems:
@@ -79,13 +80,14 @@ def uniforms(decoding: Decoding, keys: Sequence[Key]) -> Tensor | None:
     return torch.from_numpy(np.stack(rows)) if rows else torch.empty(0, decoding.max_answer_tokens)
 
 
-def pick(logits: Tensor, decoding: Decoding, uniform: Tensor | None) -> Tensor:
-    """Logits [B, V] and, when sampling, one uniform number per row [B] → token ids [B]."""
+def pick(logits: Tensor, temperature: float | Tensor, top_p: float | Tensor, uniform: Tensor | None) -> Tensor:
+    """Logits [B, V] and, when sampling, one uniform number per row [B] → token ids [B]; temperature and top_p may be [B, 1]."""
     if uniform is None:
         return logits.argmax(-1)
-    probs, order = (logits.double() / decoding.temperature).softmax(-1).sort(dim=-1, descending=True, stable=True)
+    below = logits.double() - logits.amax(-1, keepdim=True)  # the top's is 0, however small the temperature
+    probs, order = (below / temperature).softmax(-1).sort(dim=-1, descending=True, stable=True)
     before = probs.cumsum(-1) - probs  # mass of the more likely tokens
-    probs = probs.masked_fill(before >= decoding.top_p, 0.0)  # the first token always stays
+    probs = probs.masked_fill(before >= top_p, 0.0)  # the first token always stays
     cumulative = probs.cumsum(-1)
     target = uniform.to(cumulative).unsqueeze(-1) * cumulative[:, -1:]
     chosen = (cumulative <= target).sum(-1, keepdim=True).clamp_max(probs.shape[-1] - 1)

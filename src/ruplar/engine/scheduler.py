@@ -162,7 +162,7 @@ class Scheduler:
             if not (self.queue and free):
                 return
             nearest = islice(self.queue, len(free) + self.engine.slots + 1)
-            count = admit_count([ticket.request.prompt.ids for ticket in nearest], len(free), self.engine.slots)
+            count = admit_count([ticket.request.prompt for ticket in nearest], len(free), self.engine.slots)
             admitted = [self.queue.popleft() for _ in range(count)]
             admitted.sort(key=lambda ticket: len(ticket.request.prompt.ids))  # similar lengths together
             self.in_flight.update(zip(free, admitted, strict=False))  # all of them, in case a prefill fails

@@ -41,14 +41,6 @@ def kind_of(thinker: Thinker, embedding: Any) -> Kind:
 
 
 @dataclass
-class _PerRow:
-    """Replaces `Decoding`, with one temperature and one top_p per row, both [B, 1]."""
-
-    temperature: Tensor
-    top_p: Tensor
-
-
-@dataclass
 class SlotState:
     """Rows and buffers of all slots."""
 
@@ -178,7 +170,7 @@ class SlotState:
             continues = thinks & ~halt & (made < self.thinker.cap)
             halted = halted * (~(thinks & ~continues & ~halt)).long()
             fed = torch.where(thinks, self.end_think, fed)
-            self._store_latents(every, made, continues, decision, logits)
+            self._store(every, made, continues, decision, logits)
         embeds = self.decoder.embed(fed)
         self.embeds[at] = embeds if decision is None else torch.where(continues[:, None], decision.embeds, embeds)
         self.rows[at, POSITION] += (~done).long() * int(advance)
@@ -198,8 +190,8 @@ class SlotState:
         if not sampled:
             return greedy
         uniform = self.answer_noise[at].gather(1, count.clamp_max(self.answers - 1)[:, None])[:, 0]
-        per_row: Any = _PerRow(self.temperature[at][:, None], self.top_p[at][:, None])
-        return torch.where(self.greedy[at], greedy, pick(logits, per_row, uniform))
+        drawn = pick(logits, self.temperature[at][:, None], self.top_p[at][:, None], uniform)
+        return torch.where(self.greedy[at], greedy, drawn)
 
     def _think(self, hidden: Tensor, logits: Tensor, made: Tensor, noise: Noise | None) -> NextInput:
         thinker: Any = self.thinker
@@ -213,9 +205,7 @@ class SlotState:
             return NextInput(torch.ones_like(made, dtype=torch.bool), hidden)
         return thinker.next(logits, hidden, made) if noise is None else thinker.next(logits, hidden, made, noise)
 
-    def _store_latents(
-        self, every: Tensor, made: Tensor, continues: Tensor, decision: NextInput, logits: Tensor
-    ) -> None:
+    def _store(self, every: Tensor, made: Tensor, continues: Tensor, decision: NextInput, logits: Tensor) -> None:
         column = torch.where(continues, made, self.spare_thought)
         if decision.tokens is not None:
             self.writes_text = True

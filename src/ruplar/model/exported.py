@@ -13,7 +13,7 @@ from ruplar.errors import UserError
 from ruplar.io import write_text
 from ruplar.model.lora import merged
 from ruplar.model.prompt import CLOSE, OPEN
-from ruplar.model.store import Model, load_model, save_model
+from ruplar.model.store import Model, check_replaceable, load_model, save_model
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +29,7 @@ def export_model(
 
     Both contain `ruplar.json`, so ruplar loads them too. `with_generate` adds `custom_generate` for transformers.
     """
+    check_replaceable(folder)
     model = load_model(reference, dtype="float32")
     source = _custom_generate(model) if with_generate else ""
     if merge:

@@ -160,9 +160,7 @@ class _Multiply(torch.autograd.Function):
 
 def _product(a: Tensor, b: Tensor, scale: float) -> Tensor:
     """Return scale · a b; the matrix product itself scales."""
-    if (
-        torch.compiler.is_compiling()
-    ):  # the compiler may write `beta=0` as 0 · empty, which can be NaN; it fuses the scale
+    if torch.compiler.is_compiling():  # `beta=0` may become 0 · empty, which can be NaN; the scale is fused anyway
         return a @ b * scale
     return torch.addmm(a.new_empty(1, 1), a, b, beta=0, alpha=scale)
 
@@ -188,9 +186,7 @@ def fold_adapters(backbone: Backbone, once: bool = False) -> int:
     """
     model = backbone.model
     if not hasattr(model, "peft_config"):
-        raise UserError(
-            "speed.fold_lora: there is no adapter to fold, because backbone.lora is null. Set speed.fold_lora: false."
-        )
+        raise UserError("speed.fold_lora: no adapter to fold (backbone.lora: null). Set speed.fold_lora: false.")
     if model.peft_config["default"].lora_dropout:
         raise UserError(
             "speed.fold_lora: an adapter with dropout cannot be folded. "
@@ -198,21 +194,27 @@ def fold_adapters(backbone: Backbone, once: bool = False) -> int:
         )
     adapted = [module for module in model.modules() if hasattr(module, "lora_A") and len(module.lora_A)]
     backbone.steps = Steps() if once else None
-    for module in adapted:
-        if (
-            type(module) not in (Linear, FoldedLinear)
-            or type(module.base_layer) is not nn.Linear
-            or module.lora_variant
-        ):
+    for one in adapted:
+        if type(one) not in (Linear, FoldedLinear) or type(one.base_layer) is not nn.Linear or one.lora_variant:
             raise UserError(
-                f"speed.fold_lora: the adapter of a {type(module.get_base_layer()).__name__} cannot be folded, only that of "
+                f"speed.fold_lora: the adapter of a {type(one.get_base_layer()).__name__} cannot be folded, only that of "
                 "a plain linear layer. Set speed.fold_lora: false."
             )
-        module.steps = backbone.steps
-        module.__class__ = FoldedLinear  # same attributes, so saving, loading and merging work unchanged
+        one.steps = backbone.steps
+        one.__class__ = FoldedLinear  # same attributes, so saving, loading and merging work unchanged
     if backbone.steps is not None:
         backbone.steps.groups = _groups(adapted, backbone.steps)
     return len(adapted)
+
+
+def unfold_adapters(backbone: Backbone) -> None:
+    """Undo `fold_adapters`: who trains the adapter further may know nothing of `Backbone.begin_step`."""
+    backbone.steps = None
+    folded: list[Any] = [module for module in backbone.model.modules() if type(module) is FoldedLinear]
+    for module in folded:
+        module.__class__ = Linear
+        for name in ("steps", "group", "folded"):
+            module.__dict__.pop(name, None)
 
 
 def _groups(layers: Sequence[Any], steps: Steps) -> list[_Group]:

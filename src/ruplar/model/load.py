@@ -71,10 +71,10 @@ def add_number_tokens(model: Any, tokenizer: Any) -> tuple[Any, list[int]]:
 def load_causal_lm(config: BackboneConfig, device: str = "cpu") -> Any:
     """Load the plain causal LM of a backbone section; `dtype: auto` is float32 on a CPU and bfloat16 elsewhere."""
     auto = torch.float32 if device.startswith("cpu") else torch.bfloat16
-    return _load_model(config, auto if config.dtype == "auto" else getattr(torch, config.dtype))
+    return _causal_lm(config, auto if config.dtype == "auto" else getattr(torch, config.dtype))
 
 
-def _load_model(config: BackboneConfig, dtype: torch.dtype) -> Any:
+def _causal_lm(config: BackboneConfig, dtype: torch.dtype) -> Any:
     from transformers import AutoConfig, AutoModelForCausalLM
     from transformers.utils import logging as bars
 
@@ -94,7 +94,7 @@ def _load_model(config: BackboneConfig, dtype: torch.dtype) -> Any:
             shape = AutoConfig.from_pretrained(name, trust_remote_code=False)
             model = AutoModelForCausalLM.from_config(shape, dtype=dtype, attn_implementation=config.attention)
             if config.weights == "borrowed":
-                donor = _load_model(BackboneConfig(attention=config.attention), dtype)
+                donor = _causal_lm(BackboneConfig(attention=config.attention), dtype)
                 rows = copy_layers(model, load_tokenizer(config.name), donor, load_tokenizer("embedded"))
                 log.info("copied the embedded model's layers and the rows of %d shared tokens", rows)
             return model

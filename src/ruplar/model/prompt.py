@@ -62,14 +62,15 @@ class PlainText:
         fast = getattr(self.tokenizer, "backend_tokenizer", None)
         if fast is None:
             return self.tokenizer.encode(text, add_special_tokens=False)
+        if fast.truncation or fast.padding:  # left over from a call of the tokenizer, or saved with it
+            fast.no_truncation()
+            fast.no_padding()
         return fast.encode(text, add_special_tokens=False).ids  # same ids, half the time of the wrapper
 
     def _split_controls(self, text: str) -> list[str]:
         """Split the text in the middle of every control token's name, or in its own middle if no name is found."""
         if len(text) == 1:
-            raise UserError(
-                f"the single character {text!r} is a control token of this tokenizer and cannot be part of a question."
-            )
+            raise UserError(f"the single character {text!r} is a control token of this tokenizer; leave it out.")
         found = self._pattern.finditer(text) if self._pattern.pattern else ()
         # a control token may be written differently (e.g. before normalisation), so its name may not occur
         cuts = [cut for m in found if 0 < (cut := (m.start() + m.end() + 1) // 2) < len(text)] or [len(text) // 2]
@@ -105,9 +106,7 @@ class PromptBuilder:
 
     def _chat_frame(self) -> tuple[str, str]:
         if not getattr(self.tokenizer, "chat_template", None):
-            raise UserError(
-                "prompt.template: chat, but this tokenizer has no chat template. Set prompt.template: plain."
-            )
+            raise UserError("prompt.template: chat, but this tokenizer has none. Set prompt.template: plain.")
         turn = [{"role": "user", "content": _PLACEHOLDER}]
         # some templates write today's date; the prompt must be the one the model was trained on
         try:

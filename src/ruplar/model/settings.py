@@ -38,9 +38,7 @@ class LoraSettings(Settings):
     @model_validator(mode="after")
     def _rows_or_all(self) -> LoraSettings:
         if self.embedding and self.words:
-            raise ValueError(
-                "embedding and words exclude each other: an adapted embedding trains every row; remove one"
-            )
+            raise ValueError("embedding and words exclude each other: the first trains every row; remove one")
         return self
 
 

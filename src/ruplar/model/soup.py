@@ -14,7 +14,7 @@ from typing import Any
 from ruplar.errors import UserError
 from ruplar.fingerprints import fingerprint
 from ruplar.io import MODEL, RECORD, START, TRAINED, atomic_folder, write_json
-from ruplar.model.store import METADATA_FILE, find_model, read_metadata
+from ruplar.model.store import METADATA_FILE, check_replaceable, find_model, read_metadata
 
 AVERAGE = "average.json"
 """Describes a soup: name, seed and weight hashes of each model, and the hash of their start weights where known."""
@@ -30,6 +30,7 @@ def average(references: Sequence[str | Path], folder: Path) -> Path:
     if len({one.resolve() for one in folders}) < len(folders):
         raise UserError("the same model is given twice; it would count twice in the average.")
     _check_same_kind(folders)
+    check_replaceable(folder)
     with atomic_folder(folder, replace=True) as draft:
         for file in sorted(folders[0].iterdir()):
             if file.suffix == ".safetensors":

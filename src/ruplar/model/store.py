@@ -17,7 +17,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import torch
@@ -32,6 +32,7 @@ from ruplar.model.backbone import Backbone
 from ruplar.model.fetch import KNOWN
 from ruplar.model.load import EMBEDDED, add_number_tokens, attach_markers, load_backbone
 from ruplar.model.lora import add_lora, check_same_adapter, copy_start, merged, standalone
+from ruplar.model.memory import usable_device
 from ruplar.model.number_tokens import number_ids
 from ruplar.model.settings import BackboneConfig, PromptConfig
 from ruplar.model.tokenizers import DOMAINS
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     from ruplar.methods.base import Method
 
 METADATA_FILE, TRAINED_ON = "ruplar.json", "trained_on.npy"
+_SUBFOLDERS = ("custom_generate", "additional_chat_templates")
+"""Folders that are part of a model: of an export, and of some tokenizers."""
 FORMAT = 1
 
 
@@ -78,7 +81,7 @@ class Model:
     trained_on: np.ndarray = field(default_factory=lambda: np.zeros(0, np.uint64))
 
     @property
-    def window(self) -> int | None:
+    def max_positions(self) -> int | None:
         """Maximum number of positions of the backbone; None if there is no limit."""
         return getattr(self.backbone.plain_model.config, "max_position_embeddings", None)
 
@@ -87,6 +90,8 @@ class Model:
 
         A method may extend the question (CoLaR adds its thinking speed), so always build prompts with this function.
         """
+        if not question.strip():
+            raise UserError("the question is empty.")
         return self.backbone.prompt(self.method.question(question))
 
 
@@ -134,13 +139,7 @@ def read_metadata(folder: Path) -> ModelMetadata:
                 f"{file}: format {raw['format']} was written by a later ruplar; this one reads up to {FORMAT}. Upgrade ruplar."
             )
         return ModelMetadata(**upgrade(raw, str(file)))
-    except (
-        OSError,
-        ValueError,
-        TypeError,
-        AttributeError,
-        RecursionError,
-    ) as error:  # ValidationError is a ValueError
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:  # also a ValidationError
         raise UserError(f"{file} cannot be read: {str(error)[:500]}") from error
 
 
@@ -185,8 +184,24 @@ def _load_continued(config: BackboneConfig, prompt: PromptConfig, device: str) -
     return backbone
 
 
+def check_replaceable(folder: str | Path) -> None:
+    """Refuse a path where saving would delete something else than a model, such as the checkpoints of a run."""
+    folder = Path(folder)
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"{folder} is a file. Choose a folder.")
+    found = sorted(folder.iterdir()) if folder.exists() else []
+    model = (folder / METADATA_FILE).is_file()
+    if others := [one.name for one in found if not model or (one.is_dir() and one.name not in _SUBFOLDERS)]:
+        shown = ", ".join(others[:4]) + (", …" if others[4:] else "")
+        raise UserError(
+            f"{folder}: saving a model here would delete what it contains ({shown}). Choose another folder, e.g. "
+            f"{folder / 'final'}."
+        )
+
+
 def save_model(folder: Path, model: Model, dtype: Any = None, write: bool = True) -> Path:
-    """Write a model folder; every process of a sharded run calls it, and only one has `write` set."""
+    """Write a model folder, or replace one; every process of a sharded run calls it, and only one has `write` set."""
+    check_replaceable(folder)
     if not write:
         save_weights(model.backbone, model.method.modules(), folder, dtype, write=False)
         return Path(folder)
@@ -221,22 +236,26 @@ def _saved_metadata(model: Model) -> ModelMetadata:
 
 
 def load_model(
-    reference: str | Path, device: str = "cpu", dtype: str = "auto", settings: Mapping[str, Any] | None = None
+    reference: str | Path,
+    device: str | torch.device = "cpu",
+    dtype: str | torch.dtype = "auto",
+    settings: Mapping[str, Any] | None = None,
 ) -> Model:
     """Load a model for inference; `settings` replace saved settings of the method, e.g. another speed or latent limit."""
-    folder = find_model(reference)
+    dtype, known = str(dtype).removeprefix("torch."), get_args(BackboneConfig.model_fields["dtype"].annotation)
+    if dtype not in known:
+        raise UserError(unknown("dtype", dtype, known))
+    folder, device = find_model(reference), usable_device(device)
     try:
-        return _load_model(folder, device, dtype, settings)
+        return _read_model(folder, device, dtype, settings)
     except (UserError, torch.cuda.OutOfMemoryError):
         raise
     except Exception as error:  # transformers, PEFT and the Hub have their own exceptions
-        why = str(error).strip()[:500]
-        raise UserError(
-            f"{folder}: cannot be loaded; damaged, or from another version: {type(error).__name__}: {why}"
-        ) from error
+        why = f"{type(error).__name__}: {str(error).strip()[:500]}"
+        raise UserError(f"{folder}: cannot be loaded; damaged, or from another version: {why}") from error
 
 
-def _load_model(folder: Path, device: str, dtype: str, settings: Mapping[str, Any] | None) -> Model:
+def _read_model(folder: Path, device: str, dtype: str, settings: Mapping[str, Any] | None) -> Model:
     metadata = read_metadata(folder)
     if settings:
         metadata = _with_settings(metadata, settings)

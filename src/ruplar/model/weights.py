@@ -116,9 +116,7 @@ def _load_whole(backbone: Backbone, folder: Path) -> None:
         raise UserError(f"{folder}: its weights cannot be read: {str(error).splitlines()[0]}") from error
     problems = [f"{kind.removesuffix('_keys')} {sorted(map(str, keys))[0]}" for kind, keys in notes.items() if keys]
     if stored.config.tie_word_embeddings != model.config.tie_word_embeddings:
-        problems.append(
-            "its head is tied to the embedding" if stored.config.tie_word_embeddings else "its head is not tied"
-        )
+        problems.append(f"its head is {'' if stored.config.tie_word_embeddings else 'not '}tied to the embedding")
     shapes = {name: tensor.shape for name, tensor in model.state_dict().items()}
     if problems or {name: tensor.shape for name, tensor in stored.state_dict().items()} != shapes:
         why = "; ".join(problems) or "other shapes"
@@ -134,9 +132,7 @@ def _read(file: Path) -> dict[str, Tensor]:
     try:
         found = load_file(file)
     except FileNotFoundError as error:
-        raise UserError(
-            f"{file}: no such file; the folder is not a complete model. Copy or train it again."
-        ) from error
+        raise UserError(f"{file}: no such file; the model is incomplete. Copy or train it again.") from error
     except (SafetensorError, OSError) as error:
         raise UserError(f"{file}: cannot be read ({error}); it is truncated or not a safetensors file.") from error
     bad = next((name for name, tensor in found.items() if not tensor.isfinite().all()), None)

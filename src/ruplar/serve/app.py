@@ -21,7 +21,7 @@ from ruplar.serve import openai_routes, playground_routes
 from ruplar.serve.auth import LOCAL, AuthMiddleware, HostNames
 from ruplar.serve.connections import MAX_HEADER_BYTES, DrainingServer, protocol_of
 from ruplar.serve.errors import RequestError, from_validation
-from ruplar.serve.registry import ModelRegistry, Worker
+from ruplar.serve.registry import ModelRegistry, ServedModel
 from ruplar.serve.schemas import ERRORS, Limits, MessagesMode
 from ruplar.settings import Settings
 
@@ -78,7 +78,7 @@ def make_app(registry: ModelRegistry, key: str | None = None, hosts: HostNames |
 async def health(request: Request) -> Response:
     """Return 200 while every engine thread is alive and not stuck, else 503. Needs no key."""
     registry: ModelRegistry = request.app.state.registry
-    found = {name: "ok" if w.healthy else "dead" for name, w in registry.workers.items()}
+    found = {name: "ok" if one.healthy else "dead" for name, one in registry.models.items()}
     healthy = all(state == "ok" for state in found.values())
     return JSONResponse({"status": "ok" if healthy else "dead", "models": found}, 200 if healthy else 503)
 
@@ -104,11 +104,11 @@ def _add_errors(app: FastAPI) -> None:
     async def http_error(request: Request, error: Any) -> Response:
         texts = {404: f"There is no route {request.url.path}.", 405: f"{request.method} is not allowed on this route."}
         text = texts.get(error.status_code, str(error.detail))
-        return RequestError(error.status_code, text, None, None, error.headers).response()
+        return RequestError(error.status_code, None, text, headers=error.headers).response()
 
     async def internal_error(request: Request, error: Exception) -> Response:
         log.error("request to %s failed", request.url.path, exc_info=error)
-        return RequestError(500, "The server failed on this request.", None, "internal_error").response()
+        return RequestError(500, "internal_error", "The server failed on this request.").response()
 
     app.add_exception_handler(RequestError, request_error)
     app.add_exception_handler(RequestValidationError, invalid)
@@ -144,10 +144,10 @@ def load_models(config: ServerConfig, limits: Limits) -> ModelRegistry:
     if reference is None and config.model.partition(":")[0] == "embedded" and config.model != "embedded:cot":
         reference = "embedded:cot"
     place = (config.device, config.dtype)
-    main = Worker.load(config.name or served_name(config.model), config.model, limits, *place)
+    main = ServedModel.load(config.name or served_name(config.model), config.model, limits, *place)
     compare = None
     if reference is not None and reference != "none":
-        compare = Worker.load(served_name(reference), reference, limits, *place)
+        compare = ServedModel.load(served_name(reference), reference, limits, *place)
         if compare.name == main.name:
             raise UserError(f"--compare: both models are named '{main.name}'. Give the first another --name.")
         if not compare.text_thinker:

@@ -62,9 +62,7 @@ class AuthMiddleware:
         headers = {k.lower(): v for k, v in scope["headers"]}
         try:
             if len(scope["headers"]) > MAX_HEADER_LINES:
-                raise RequestError(
-                    431, f"The header has more than {MAX_HEADER_LINES} lines.", None, "header_too_large"
-                )
+                raise RequestError(431, "header_too_large", f"The header has more than {MAX_HEADER_LINES} lines.")
             if self.hosts is not None:
                 self.hosts.check(headers.get(b"host", b""))
             self._check_key(scope["path"], headers)
@@ -90,7 +88,7 @@ class AuthMiddleware:
         if not hmac.compare_digest(_digest(given or b""), _digest(self.key.encode())) or given is None:
             problem = "Incorrect API key provided." if given else "No API key provided."
             fix = " Send it as 'Authorization: Bearer KEY'."
-            raise RequestError(401, problem + fix, None, "invalid_api_key", {"www-authenticate": _CHALLENGE})
+            raise RequestError(401, "invalid_api_key", problem + fix, headers={"www-authenticate": _CHALLENGE})
 
     async def _body(self, method: str, headers: dict[bytes, bytes], receive: Receive) -> bytes | None:
         """Return the body, b"" for methods without one; None when the client has disconnected."""
@@ -100,14 +98,12 @@ class AuthMiddleware:
         if length.isdigit() and len(length) < 20 and int(length) <= self.max_body:
             kind = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
             if method == "POST" and kind != b"application/json":
-                raise RequestError(415, "Send 'Content-Type: application/json'.", None, "unsupported_media_type")
+                raise RequestError(415, "unsupported_media_type", "Send 'Content-Type: application/json'.")
             try:
                 async with asyncio.timeout(self.seconds):
                     return await self._read(receive)
             except TimeoutError:
-                raise RequestError(
-                    408, f"The body did not arrive within {self.seconds:g} s.", None, "slow_body"
-                ) from None
+                raise RequestError(408, "slow_body", f"The body did not arrive within {self.seconds:g} s.") from None
         raise self._too_large()
 
     async def _read(self, receive: Receive) -> bytes | None:
@@ -125,9 +121,7 @@ class AuthMiddleware:
                 return b"".join(parts)
 
     def _too_large(self) -> RequestError:
-        return RequestError(
-            413, f"The body is larger than the {self.max_body:,} bytes allowed.", None, "body_too_large"
-        )
+        return RequestError(413, "body_too_large", f"The body is larger than the {self.max_body:,} bytes allowed.")
 
 
 @dataclass
@@ -151,7 +145,7 @@ class HostNames:
             return
         shown = name[:100].encode("ascii", "replace").decode()
         text = f"The server does not know itself as '{shown}'. Start it with --allowed-hosts {shown}, or with a key."
-        raise RequestError(421, text, None, "unknown_host")
+        raise RequestError(421, "unknown_host", text)
 
 
 def _host_name(header: str) -> str:

@@ -91,7 +91,7 @@ class BoundedProtocol(H11Protocol):
         if silent:
             min(silent, key=lambda pair: pair[0])[1].close()
         else:
-            error = RequestError(429, "Too many open connections. Try again later.", None, "too_many_connections")
+            error = RequestError(429, "too_many_connections", "Too many open connections. Try again later.")
             error.headers["retry-after"] = "1"
             self._refuse(error)
 
@@ -105,11 +105,9 @@ class BoundedProtocol(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:
         """Answer a request that cannot be parsed; uvicorn calls it."""
-        error = RequestError(400, msg, None, "invalid_request")
+        error = RequestError(400, "invalid_request", msg)
         if len(self.conn.trailing_data[0]) > MAX_HEADER_BYTES:
-            error = RequestError(
-                431, f"The header is larger than {MAX_HEADER_BYTES:,} bytes.", None, "header_too_large"
-            )
+            error = RequestError(431, "header_too_large", f"The header is larger than {MAX_HEADER_BYTES:,} bytes.")
         self._refuse(error)
 
     def on_response_complete(self) -> None:
@@ -145,7 +143,7 @@ class BoundedProtocol(H11Protocol):
 
     def _header_is_late(self) -> None:
         text = f"The request's header did not arrive within {HEADER_SECONDS:g} s."
-        self._refuse(RequestError(408, text, None, "slow_header"))
+        self._refuse(RequestError(408, "slow_header", text))
 
     def _stop_header_timer(self) -> None:
         if self._header_timer is not None:

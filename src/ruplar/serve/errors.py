@@ -20,14 +20,7 @@ _TYPES = {401: "authentication_error", 429: "rate_limit_error", 504: "timeout_er
 class RequestError(Exception):
     """A request that gets an error response."""
 
-    def __init__(
-        self,
-        status: int,
-        message: str,
-        param: str | None = None,
-        code: str | None = None,
-        headers: Mapping[str, str] | None = None,
-    ):
+    def __init__(self, status: int, code: str | None, message: str, param: str | None = None, headers: Mapping = {}):
         super().__init__(message)
         self.status, self.message, self.param, self.code = status, message, param, code
         self.headers = dict(headers or {})
@@ -45,7 +38,7 @@ class RequestError(Exception):
 
 def unsupported(param: str, why: str) -> RequestError:
     """Return the error for a field, or a value of one, that this server cannot honour."""
-    return RequestError(400, f"{param}: {why}", param, "unsupported_parameter")
+    return RequestError(400, "unsupported_parameter", f"{param}: {why}", param)
 
 
 def from_validation(error: RequestValidationError) -> RequestError:
@@ -53,7 +46,7 @@ def from_validation(error: RequestValidationError) -> RequestError:
     found = [_sentence(e) for e in error.errors()]
     # a field with several allowed types fails once per type
     sentences = list(dict.fromkeys(text for _, text in found))
-    return RequestError(400, " ".join(sentences[:8]), found[0][0] if found else None, "invalid_value")
+    return RequestError(400, "invalid_value", " ".join(sentences[:8]), found[0][0] if found else None)
 
 
 def _sentence(error: Mapping[str, Any]) -> tuple[str | None, str]:

@@ -42,13 +42,13 @@ async def completions(body: CompletionBody, request: Request) -> Response:
 async def models(request: Request) -> dict[str, Any]:
     """List the models."""
     registry: ModelRegistry = request.app.state.registry
-    return {"object": "list", "data": [describe(w) for w in registry.workers.values()]}
+    return {"object": "list", "data": [describe(one) for one in registry.models.values()]}
 
 
 @routes.get("/models/{name:path}", responses={401: ERRORS[401], 404: ERRORS[404]}, summary="Describe a model")
 async def model(name: str, request: Request) -> dict[str, Any]:
     """Describe one model."""
-    return describe(request.app.state.registry.worker(name))
+    return describe(request.app.state.registry.find(name))
 
 
 async def _answer(registry: ModelRegistry, wanted: GenerationRequest, kind: Kind, request: Request) -> Response:
@@ -63,7 +63,7 @@ async def _answer(registry: ModelRegistry, wanted: GenerationRequest, kind: Kind
                 pass
     except ClientDisconnected:
         return Response(status_code=499)
-    registry.metrics.answers(wanted.worker.name, running.samples)
+    registry.metrics.answers(wanted.model.name, running.samples)
     return JSONResponse(builder.body(running.samples), headers=headers)
 
 
@@ -79,14 +79,15 @@ async def _stream(
                     yield sse(builder.chunk(update))
         if builder.usage:
             yield sse(builder.closing(running.samples))
-        registry.metrics.answers(builder.wanted.worker.name, running.samples)
+        registry.metrics.answers(builder.wanted.model.name, running.samples)
     except RequestError as error:  # status 200 has been sent; OpenAI's clients also raise on this event
         yield sse(error.body())
     yield sse("[DONE]")
 
 
 Kind = Literal["chat", "text"]
-_OBJECTS = {"chat": "chat.completion", "text": "text_completion"}
+_OBJECTS = {"chat": ("chat.completion", "chat.completion.chunk"), "text": ("text_completion", "text_completion")}
+"""What `object` says of a whole response, and of a chunk of a stream."""
 
 
 @dataclass
@@ -110,7 +111,7 @@ class ResponseBuilder:
 
     def body(self, samples: Sequence[SampleOutput]) -> dict[str, Any]:
         choices = [self._choice(i, sample) for i, sample in enumerate(samples)]
-        return self._envelope(_OBJECTS[self.kind], choices) | {"usage": usage(samples, self.wanted.prompt_tokens)}
+        return self._envelope(choices) | {"usage": usage(samples, self.wanted.prompt_tokens)}
 
     def opening(self, index: int) -> dict[str, Any]:
         return self._chunk(index, {"role": "assistant", "content": ""})
@@ -125,30 +126,26 @@ class ResponseBuilder:
         return self._chunk(update.index, fields, delta.finish)
 
     def closing(self, samples: Sequence[SampleOutput]) -> dict[str, Any]:
-        return self._envelope(self._chunk_object, []) | {"usage": usage(samples, self.wanted.prompt_tokens)}
-
-    @property
-    def _chunk_object(self) -> str:
-        return "chat.completion.chunk" if self.kind == "chat" else "text_completion"
+        return self._envelope([], chunk=True) | {"usage": usage(samples, self.wanted.prompt_tokens)}
 
     def _chunk(self, index: int, fields: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
         content = {"delta": fields} if self.kind == "chat" else fields
         choice = {"index": index, **content, "logprobs": None, "finish_reason": finish}
-        return self._envelope(self._chunk_object, [choice]) | ({"usage": None} if self.usage else {})
+        return self._envelope([choice], chunk=True) | ({"usage": None} if self.usage else {})
 
-    def _envelope(self, name: str, choices: list[dict[str, Any]]) -> dict[str, Any]:
+    def _envelope(self, choices: list[dict[str, Any]], chunk: bool = False) -> dict[str, Any]:
         return {
             "id": self.id,
-            "object": name,
+            "object": _OBJECTS[self.kind][chunk],
             "created": self.created,
-            "model": self.wanted.worker.name,
+            "model": self.wanted.model.name,
             "system_fingerprint": f"ruplar-{__version__}",
             "choices": choices,
             **({"warning": self.wanted.warning} if self.wanted.warning else {}),
         }
 
     def _choice(self, index: int, sample: SampleOutput) -> dict[str, Any]:
-        reasoning = _reasoning(sample.thought.text, sample.latents) if self.wanted.include_reasoning else {}
+        reasoning = _reasoning(sample.thought.text, sample.latents) if self.wanted.body.include_reasoning else {}
         end = {"logprobs": None, "finish_reason": sample.finish}
         if self.kind == "chat":
             message = {"role": "assistant", "content": sample.answer.text, "refusal": None, **reasoning}

@@ -1,16 +1,17 @@
 """What the engine has generated for a sample so far → the increments to send: latents, written thought, answer text."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from ruplar.engine.answers import text_ids
+from ruplar.engine.answers import latents_of, text_ids
 from ruplar.engine.reference import Generation
 from ruplar.model.store import Model
 from ruplar.types import Latent
 
 FinishReason = Literal["stop", "length"]
 
+_SHOWN = 10  # top tokens of a latent
 _INCOMPLETE = "\ufffd"  # what a tokenizer writes for a character whose bytes have not all arrived
 
 
@@ -42,11 +43,9 @@ class IncrementalDetokenizer:
 
     def _uncertain(self, text: str) -> int:
         """Count the characters at the end that may still change or become part of a stop string."""
-        incomplete = len(text) - len(text.rstrip(_INCOMPLETE))
-        prefixes = (
-            size for stop in self.stops for size in range(min(len(stop) - 1, len(text)), 0, -1) if text.endswith(stop[:size])
-        )  # fmt: skip
-        return max(incomplete, max(prefixes, default=0))
+        known = text.rstrip(_INCOMPLETE)
+        prefixes = (size for stop in self.stops for size in range(len(stop)) if known.endswith(stop[:size]))
+        return len(text) - len(known) + max(prefixes, default=0)
 
 
 @dataclass
@@ -98,15 +97,10 @@ class SampleOutput:
         count = row.latent_count - len(self.latents)
         if count <= 0 or not row.latent_logits or row.thought_ids:
             return []
-        import torch
-
-        from ruplar.model.soft_tokens import readable
-
-        backbone = self.model.backbone
-        logits = torch.stack(row.latent_logits[-count:])
-        new = readable(logits, backbone.tokenizer, backbone.end_think_id)
+        fresh = replace(row, latent_logits=row.latent_logits[-count:], latent_count=count)
+        [new] = latents_of(self.model.backbone, [fresh], _SHOWN)
         self.latents += new
-        return new
+        return list(new)
 
 
 def latent_as_dict(latent: Latent, index: int) -> dict[str, Any]:

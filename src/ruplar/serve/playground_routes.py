@@ -17,7 +17,7 @@ from ruplar.engine.sampling import SAMPLE_NOISE
 from ruplar.evaluate.score import majority
 from ruplar.serve.errors import RequestError, unsupported
 from ruplar.serve.outputs import SampleOutput, latent_as_dict
-from ruplar.serve.registry import ModelRegistry, Worker
+from ruplar.serve.registry import ModelRegistry, ServedModel
 from ruplar.serve.requests import parse_completion
 from ruplar.serve.schemas import ERRORS, CompletionBody
 from ruplar.serve.streaming import EventStream, RunningRequest, SampleUpdate, sse
@@ -40,7 +40,7 @@ async def info(request: Request) -> dict[str, Any]:
         "compare": compare.name if compare else None,
         "needs_key": registry.needs_key,
         "noise": {"of_samples": SAMPLE_NOISE, "adjustable": main.accepts_noise},
-        "limits": {"samples": limits.max_n, "question_chars": limits.characters},
+        "limits": {"samples": limits.answers, "question_chars": limits.characters},
         "examples": examples(main.model.metadata.domain.name),
     }
 
@@ -67,10 +67,10 @@ async def think(body: CompletionBody, request: Request) -> Response:
     if len(wanted.prompts) > 1:
         raise unsupported("prompt", "this route answers one question at a time.")
     running = wanted.start(request.receive, listen=True)
-    return EventStream(_events(registry, wanted.worker, running), registry.limits.timeout)
+    return EventStream(_events(registry, wanted.model, running), registry.limits.timeout)
 
 
-async def _events(registry: ModelRegistry, worker: Worker, running: RunningRequest) -> AsyncGenerator[bytes, None]:
+async def _events(registry: ModelRegistry, model: ServedModel, running: RunningRequest) -> AsyncGenerator[bytes, None]:
     start = time.perf_counter()
     try:
         async with running:
@@ -78,9 +78,9 @@ async def _events(registry: ModelRegistry, worker: Worker, running: RunningReque
                 if update.index == 0:
                     for name, data in _increment_events(update):
                         yield sse(data, name)
-        registry.metrics.answers(worker.name, running.samples)
+        registry.metrics.answers(model.name, running.samples)
         took = 1000 * (time.perf_counter() - (running.tickets[0].started or start))
-        yield sse(_summary(running.samples, worker.model.domain, took), "done")
+        yield sse(_summary(running.samples, model.model.domain, took), "done")
     except RequestError as error:
         yield sse({"message": error.message, "type": error.kind}, "error")
 
@@ -97,12 +97,12 @@ def _increment_events(update: SampleUpdate) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _summary(samples: Sequence[SampleOutput], domain: Domain, ms: float) -> dict[str, Any]:
-    vote = majority([Answer(s.answer.text) for s in samples], domain)
+    vote = majority([Answer(s.answer.text, forwards=s.row.forwards) for s in samples], domain)
     first = samples[0].row
     found: dict[str, Any] = {
         "answer": vote.counts[0][0] if vote.counts else None,
         "text": vote.answer.text,
-        "forwards": sum(sample.row.forwards for sample in samples),
+        "forwards": vote.answer.forwards,
         "latents": first.latent_count,
         "ms": round(ms, 2),
         "halted": first.halted,

@@ -6,11 +6,12 @@ Limits are checked here, cheapest first, before a prompt is tokenized or queued.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ruplar.engine.fast import FastEngine
+from ruplar.engine.fast import FastEngine, attention_window
 from ruplar.engine.options import EngineOptions
 from ruplar.engine.reference import Keep
 from ruplar.engine.sampling import Decoding
@@ -26,13 +27,15 @@ from ruplar.types import Prompt
 
 _MIN_PROMPT = 16
 _WARM_UP = "How many are 2 and 3?"
+WARM_UP_SECONDS = 600.0
+"""Seconds for the first answer, in which a GPU compiles kernels and captures graphs."""
 STOP_SECONDS = 10.0
 """Seconds the engines get to finish at shutdown, after uvicorn has waited for the requests."""
 
 
 @dataclass
-class Worker:
-    """One served model."""
+class ServedModel:
+    """One model of the server."""
 
     name: str  # name in the API
     model: Model
@@ -41,12 +44,12 @@ class Worker:
     max_prompt: int  # maximum tokens of a prompt
 
     @classmethod
-    def load(cls, name: str, reference: str, limits: Limits, device: str, dtype: str = "auto") -> Worker:
+    def load(cls, name: str, reference: str, limits: Limits, device: str, dtype: str = "auto") -> ServedModel:
         model = load_model(reference, device, dtype)
         thinker = model.method.thinker(model.backbone)
         generated = room(thinker) + 1 + limits.max_tokens
-        positions = getattr(model.backbone.plain_model.config, "max_position_embeddings", None) or math.inf
-        most = int(min(limits.max_prompt, positions - generated))
+        positions = min(model.max_positions or sys.maxsize, attention_window(model.backbone))
+        most = min(limits.max_prompt, positions - generated)
         if most < _MIN_PROMPT:
             raise UserError(
                 f"{reference} has {positions} positions; thought and answer may take {generated} of them, which leaves too few "
@@ -54,12 +57,9 @@ class Worker:
             )
         # the logits of a written thought would take gigabytes and are not needed
         keep: Keep = "none" if isinstance(thinker, TextThinker) or not thinker.thinks else "all"
-        engine = FastEngine.of(
-            model.backbone, thinker, Decoding(max_answer_tokens=limits.max_tokens), limits.slots,
-            EngineOptions(columns=most + generated, keep=keep, release=True),
-        )  # fmt: skip
-        if engine is None:
-            raise UserError(f"{reference} is not supported by the fast engine and cannot be served.")
+        options = EngineOptions(columns=most + generated, keep=keep, release=True)
+        decoding = Decoding(max_answer_tokens=limits.max_tokens)
+        engine = FastEngine.of(model.backbone, thinker, decoding, limits.slots, options)
         return cls(name, model, Scheduler(engine, limits.max_queue), limits, most)
 
     @property
@@ -82,32 +82,34 @@ class Worker:
         return self.scheduler.alive and self.scheduler.stuck_for() < self.limits.timeout
 
     def prompt(self, question: str, param: str) -> Prompt:
-        if len(question) > self.limits.characters:
-            raise RequestError(
-                400, f"The question has {len(question):,} characters; the maximum is {self.limits.characters:,}.", param,
-                "context_length_exceeded",
-            )  # fmt: skip
+        most, too_long = self.limits.characters, "context_length_exceeded"
+        if len(question) > most:
+            text = f"The question has {len(question):,} characters; the maximum is {most:,}."
+            raise RequestError(400, too_long, text, param)
         try:
             prompt = self.model.prompt(question)
         except UserError as error:
-            raise RequestError(400, f"{param}: {error}", param, "invalid_value") from None
+            raise RequestError(400, "invalid_value", f"{param}: {error}", param) from None
         if len(prompt.ids) > self.max_prompt:
-            raise RequestError(
-                400, f"The question takes {len(prompt.ids)} tokens; the maximum is {self.max_prompt}. Shorten it.", param,
-                "context_length_exceeded",
-            )  # fmt: skip
+            text = f"The question takes {len(prompt.ids)} tokens; the maximum is {self.max_prompt}. Shorten it."
+            raise RequestError(400, too_long, text, param)
         return prompt
 
     def submit(
-        self, running: RunningRequest, prompts: Sequence[Prompt], n: int, decoding: Decoding, listen: bool
+        self,
+        running: RunningRequest,
+        prompts: Sequence[Prompt],
+        n: int,
+        decoding: Decoding,
+        listen: bool,
+        seeded: bool,
     ) -> None:
         """Queue n samples of each prompt: all of them, or none."""
-        # random streams depend only on the sample's index, so answers do not depend on other requests
-        keys = [(0, sample) for sample in range(n)]
         try:
-            for prompt in prompts:
-                first = len(running.tickets)
-                listeners = [running.listener(first + sample) for sample in range(n)] if listen else None
+            for place, prompt in enumerate(prompts):
+                # with a seed, random streams depend only on the sample's index: not on the other prompts and requests
+                keys = [(0 if seeded else place, sample) for sample in range(n)]
+                listeners = [running.listener(place * n + sample) for sample in range(n)] if listen else None
                 for ticket in self.scheduler.submit_samples(prompt, keys, decoding, listeners):
                     running.add(ticket)
         except Exception as error:
@@ -120,7 +122,7 @@ class Worker:
         if isinstance(error, EngineDead):
             return engine_dead()
         if isinstance(error, UserError):  # shutting down; oversized prompts were rejected earlier
-            return RequestError(503, str(error), None, "shutting_down")
+            return RequestError(503, "shutting_down", str(error))
         return error
 
     def check_queue(self, count: int) -> None:
@@ -133,52 +135,53 @@ class Worker:
         """Return the error for a full queue, with an estimate of when to retry."""
         waiting, slots = len(self.scheduler.queue), self.scheduler.engine.slots
         seconds = max(1, min(60, math.ceil(waiting / slots * self.scheduler.seconds_each)))
-        return RequestError(
-            429, f"The queue is full ({waiting} of {self.limits.max_queue} questions). Try again in {seconds} s.", None,
-            "queue_full", {"retry-after": str(seconds)},
-        )  # fmt: skip
+        text = f"The queue is full ({waiting} of {self.limits.max_queue} questions). Try again in {seconds} s."
+        return RequestError(429, "queue_full", text, headers={"retry-after": str(seconds)})
 
 
 @dataclass
 class ModelRegistry:
     """The models of a server."""
 
-    main: Worker  # the model it was started with
-    compare: Worker | None  # the text-CoT model for comparison, if any
+    main: ServedModel  # the model it was started with
+    compare: ServedModel | None  # the text-CoT model for comparison, if any
     metrics: Metrics = field(default_factory=Metrics)  # the server's metrics
     messages: MessagesMode = "single"  # what becomes of a chat with several messages
     needs_key: bool = False  # whether clients must send a key
 
     def __post_init__(self):
-        for worker in self.workers.values():
-            self.metrics.watch(worker.name, worker.scheduler)
+        self.models = {one.name: one for one in (self.main, self.compare) if one is not None}
+        for one in self.models.values():
+            self.metrics.watch(one.name, one.scheduler)
 
     @property
     def limits(self) -> Limits:
         return self.main.limits
 
-    @property
-    def workers(self) -> dict[str, Worker]:
-        return {w.name: w for w in (self.main, self.compare) if w is not None}
-
-    def worker(self, name: str) -> Worker:
-        found = self.workers.get(name)
-        if found is None:
+    def find(self, name: str) -> ServedModel:
+        if name not in self.models:
             shown = name[:100].encode("utf-8", "replace").decode()
-            raise RequestError(404, f"model: {unknown('model', shown, self.workers)}", "model", "model_not_found")
-        return found
+            raise RequestError(404, "model_not_found", f"model: {unknown('model', shown, self.models)}", "model")
+        return self.models[name]
 
     def start(self) -> None:
-        """Start the engines; each answers one question first, so that the first request's time is like any other's."""
-        for worker in self.workers.values():
-            worker.scheduler.start()
-        for worker in self.workers.values():
-            worker.scheduler.submit_samples(worker.model.prompt(_WARM_UP), [0])[0].result()
+        """Start the engines that do not run; each answers a question, so that the first request's time is like any other's."""
+        fresh = [one for one in self.models.values() if not one.scheduler.alive]
+        for one in fresh:
+            one.scheduler.start()
+        for one in fresh:
+            try:
+                one.scheduler.submit_samples(one.model.prompt(_WARM_UP), [0])[0].result(WARM_UP_SECONDS)
+            except TimeoutError:
+                raise UserError(
+                    f"{one.name}: no answer to its first question within {WARM_UP_SECONDS:g} s. Its device may be busy, or too "
+                    "slow for this model: see what runs on it, or choose another --device."
+                ) from None
 
     def stop(self) -> None:
-        for worker in self.workers.values():
-            worker.scheduler.stop(STOP_SECONDS)
+        for one in self.models.values():
+            one.scheduler.stop(STOP_SECONDS)
 
 
-def describe(worker: Worker) -> dict[str, Any]:
-    return {"id": worker.name, "object": "model", "created": 0, "owned_by": "ruplar"}
+def describe(model: ServedModel) -> dict[str, Any]:
+    return {"id": model.name, "object": "model", "created": 0, "owned_by": "ruplar"}

@@ -9,7 +9,7 @@ from typing import Any
 from ruplar.engine.sampling import Decoding
 from ruplar.serve.errors import RequestError, check_fields, unsupported
 from ruplar.serve.outputs import SampleOutput
-from ruplar.serve.registry import ModelRegistry, Worker
+from ruplar.serve.registry import ModelRegistry, ServedModel
 from ruplar.serve.schemas import MAX_STOPS, ChatBody, CompletionBody, CompletionOptions, Message, MessagesMode
 from ruplar.serve.streaming import RunningRequest
 from ruplar.types import Prompt
@@ -21,7 +21,7 @@ _DEFAULT_TOKENS = Decoding().max_answer_tokens
 class GenerationRequest:
     """A validated request."""
 
-    worker: Worker
+    model: ServedModel
     body: CompletionOptions
     prompts: list[Prompt]  # the tokenized questions
     decoding: Decoding
@@ -31,17 +31,12 @@ class GenerationRequest:
     def prompt_tokens(self) -> int:
         return sum(len(p.ids) for p in self.prompts)
 
-    @property
-    def include_reasoning(self) -> bool:
-        return bool(self.body.include_reasoning)
-
     def start(self, receive: Any, listen: bool) -> RunningRequest:
         """Queue all answers to all prompts; with `listen` their progress is reported as well."""
-        running = RunningRequest(self.worker.limits.timeout, receive)
-        self.worker.submit(running, self.prompts, self.body.n or 1, self.decoding, listen)
-        running.samples = [
-            SampleOutput(self.worker.model, self.include_reasoning, self.body.stops) for _ in running.tickets
-        ]
+        running = RunningRequest(self.model.limits.timeout, receive)
+        seeded, reasoning = self.body.seed is not None, bool(self.body.include_reasoning)
+        self.model.submit(running, self.prompts, self.body.n or 1, self.decoding, listen, seeded)
+        running.samples = [SampleOutput(self.model.model, reasoning, self.body.stops) for _ in running.tickets]
         return running
 
 
@@ -50,9 +45,9 @@ def parse_chat(registry: ModelRegistry, body: ChatBody) -> GenerationRequest:
     if len(given) > 1:
         raise RequestError(
             400,
+            "invalid_value",
             "max_tokens and max_completion_tokens differ. Send one of them.",
             "max_completion_tokens",
-            "invalid_value",
         )
     question, warning = chat_question(body.messages, registry.messages)
     wanted = _parse(registry, body, [question], given.pop() if given else None, "messages")
@@ -63,7 +58,7 @@ def parse_chat(registry: ModelRegistry, body: ChatBody) -> GenerationRequest:
 def parse_completion(registry: ModelRegistry, body: CompletionBody) -> GenerationRequest:
     questions = [body.prompt] if isinstance(body.prompt, str) else list(body.prompt)
     if not questions:
-        raise RequestError(400, "prompt: contains no question.", "prompt", "invalid_value")
+        raise RequestError(400, "invalid_value", "prompt: contains no question.", "prompt")
     return _parse(registry, body, questions, body.max_tokens, "prompt")
 
 
@@ -71,32 +66,25 @@ def _parse(
     registry: ModelRegistry, body: CompletionOptions, questions: Sequence[str], tokens: int | None, param: str
 ) -> GenerationRequest:
     ignored = check_fields(body.model_extra)
-    worker, limits, count = registry.worker(body.model), registry.limits, (body.n or 1) * len(questions)
-    if count > limits.max_n:
-        raise RequestError(
-            400, f"n: {count} answers requested; at most {limits.max_n} are allowed.", "n", "over_limit"
-        )
-    if tokens is not None and tokens > limits.max_tokens:
-        raise RequestError(
-            400, f"max_tokens: {tokens} answer tokens requested; at most {limits.max_tokens} are allowed.", "max_tokens",
-            "over_limit",
-        )  # fmt: skip
-    if len(body.stops) > MAX_STOPS:
-        raise RequestError(400, f"stop: at most {MAX_STOPS} stop strings.", "stop", "over_limit")
-    decoding = _decoding(worker, body, tokens or min(_DEFAULT_TOKENS, limits.max_tokens))
-    worker.check_queue(count)
-    prompts = [worker.prompt(q, param) for q in questions]
+    model, limits, count = registry.find(body.model), registry.limits, (body.n or 1) * len(questions)
+    asked = {"n": (count, limits.answers), "max_tokens": (tokens or 0, limits.max_tokens)}
+    for name, (given, most) in {**asked, "stop": (len(body.stops), MAX_STOPS)}.items():
+        if given > most:
+            raise RequestError(400, "over_limit", f"{name}: {given} requested; at most {most} are allowed.", name)
+    decoding = _decoding(model, body, tokens or min(_DEFAULT_TOKENS, limits.max_tokens))
+    model.check_queue(count)
+    prompts = [model.prompt(q, param) for q in questions]
     # the warning is also a header, which has no line breaks and no other than ASCII characters
     shown = re.sub(r"[^ -~]", "?", ", ".join(name[:40] for name in ignored[:8]))
     warning = f"Ignored unknown fields: {shown}." if ignored else None
-    return GenerationRequest(worker, body, prompts, decoding, warning)
+    return GenerationRequest(model, body, prompts, decoding, warning)
 
 
-def _decoding(worker: Worker, body: CompletionOptions, tokens: int) -> Decoding:
-    if body.halt_threshold is not None and worker.halt_threshold is None:
-        raise unsupported("halt_threshold", f"is not supported: {worker.name} does not use a halt threshold.")
-    if body.noise and not worker.accepts_noise:
-        raise unsupported("noise", f"is not supported: {worker.name} takes no noise on its latents.")
+def _decoding(model: ServedModel, body: CompletionOptions, tokens: int) -> Decoding:
+    if body.halt_threshold is not None and model.halt_threshold is None:
+        raise unsupported("halt_threshold", f"is not supported: {model.name} does not use a halt threshold.")
+    if body.noise and not model.accepts_noise:
+        raise unsupported("noise", f"is not supported: {model.name} takes no noise on its latents.")
     seed = secrets.randbits(32) if body.seed is None else body.seed % 2**64
     top_p = body.top_p if body.top_p is not None else 1.0
     noise, threshold = body.noise or 0.0, body.halt_threshold

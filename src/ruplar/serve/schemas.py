@@ -18,16 +18,12 @@ class Limits(Settings):
     """Limits of a server, checked before anything is allocated for a request; each is an option of `ruplar serve`."""
 
     slots: int = Field(32, ge=1, description="Maximum number of questions processed concurrently.")
-    max_queue: int = Field(
-        512, ge=1, description="Maximum number of queued questions; beyond it, requests get status 429."
-    )
+    max_queue: int = Field(512, ge=1, description="Maximum queued questions; beyond it, requests get status 429.")
     max_prompt: int = Field(384, ge=16, description="Maximum prompt tokens of a question.")
     max_tokens: int = Field(256, ge=1, description="Maximum answer tokens a request may set.")
     max_n: int = Field(16, ge=1, description="Maximum answers per request (n), over all its prompts.")
-    max_body: int = Field(
-        262_144, ge=64, description="Maximum size of a request body in bytes; beyond it, status 413."
-    )
-    timeout: float = Field(60.0, ge=0.01, description="Timeout of a request in seconds; status 504.")
+    max_body: int = Field(262_144, ge=64, description="Maximum bytes of a request body; beyond it, status 413.")
+    timeout: float = Field(60.0, ge=0.01, le=1e8, description="Timeout of a request in seconds; status 504.")
     max_connections: int = Field(1024, ge=8, description="Maximum open connections; beyond it, status 429.")
     max_client_connections: int = Field(
         768, ge=1, description="Maximum open connections of one client address; raise it behind a proxy."
@@ -36,6 +32,11 @@ class Limits(Settings):
     @property
     def characters(self) -> int:
         return self.max_prompt * MAX_CHARS_PER_TOKEN
+
+    @property
+    def answers(self) -> int:
+        """Maximum answers of a request: more than the queue holds could never be accepted."""
+        return min(self.max_n, self.max_queue)
 
 
 MessagesMode = Literal["single", "last"]

@@ -104,9 +104,7 @@ class RunningRequest:
                 async with asyncio.timeout_at(self._deadline):
                     index, item, at, final = await self._inbox.get()
             except TimeoutError:
-                raise RequestError(
-                    504, f"No answer within {self.seconds:g} s. Try again later.", None, "timeout"
-                ) from None
+                raise RequestError(504, "timeout", f"No answer within {self.seconds:g} s. Try again later.") from None
             if isinstance(item, ClientDisconnected):
                 raise item
             if index in self._finished:
@@ -123,15 +121,15 @@ def _result(future: Any) -> Generation:
     try:
         return future.result()
     except CancelledError:
-        raise RequestError(503, "The server is shutting down. Try again later.", None, "shutting_down") from None
+        raise RequestError(503, "shutting_down", "The server is shutting down. Try again later.") from None
     except EngineDead:
         raise engine_dead() from None
     except Exception as error:  # the engine has logged it; clients get no traceback
-        raise RequestError(500, "The engine failed on this question. Try again.", None, "engine_failed") from error
+        raise RequestError(500, "engine_failed", "The engine failed on this question. Try again.") from error
 
 
 def engine_dead() -> RequestError:
-    return RequestError(503, "The engine has stopped working; the server must be restarted.", None, "engine_dead")
+    return RequestError(503, "engine_dead", "The engine has stopped working; the server must be restarted.")
 
 
 def sse(data: Any, name: str = "") -> bytes:

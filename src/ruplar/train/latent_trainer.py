@@ -29,7 +29,7 @@ from ruplar.io import atomic_folder
 from ruplar.model.exported import export_model
 from ruplar.model.load import load_causal_lm
 from ruplar.model.settings import BackboneConfig
-from ruplar.model.store import Model, save_model
+from ruplar.model.store import Model, check_replaceable, save_model
 from ruplar.reasoner import LatentReasoner
 from ruplar.settings import Settings
 from ruplar.train import MODEL
@@ -184,7 +184,11 @@ class LatentTrainer:
         """Write the model to a folder that `LatentReasoner.from_pretrained` loads, and return it.
 
         A named backbone is saved as its adapter; a model that was passed in memory has no name, so its adapter is merged.
+
+        Raises:
+            UserError: The folder contains something else than a model, e.g. `output_dir` with its checkpoints.
         """
+        check_replaceable(Path(path))
         if not self._in_memory or self.run.config.backbone.lora is None:
             return save_model(Path(path), self.model)
         save_model(self.args.output_dir / MODEL, self.model)

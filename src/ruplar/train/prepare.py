@@ -102,7 +102,7 @@ def chains_of(
 
 def within_window(data: TrainingData, chains: ChainDataset, model: Model, skip_bad: bool) -> TrainingData:
     """Return the data without rows that are longer than the model's window; without `skip_bad` they are an error."""
-    window = model.window
+    window = model.max_positions
     if window is None:
         return data
     form = chains.encoder.prompt

@@ -27,7 +27,7 @@ from ruplar.fingerprints import digests
 from ruplar.methods.base import Method
 from ruplar.model.backbone import Backbone
 from ruplar.model.cuda_graphs import replay_passes
-from ruplar.model.fold_lora import fold_adapters
+from ruplar.model.fold_lora import fold_adapters, unfold_adapters
 from ruplar.model.memory import peak_memory_gb
 from ruplar.model.store import (
     Model,
@@ -213,16 +213,19 @@ class TrainingRun:
             check_equal_inputs({**inputs, **self.start, **self.data.fingerprints})
         if getattr(self.model.method.config, "grpo", None) is not None:
             return self._reinforce(resume, progress, callbacks)
-        trainer = self.trainer(progress, callbacks)
-        if self.args.world_size > 1:
-            atexit.register(_leave_group)
-        if trainer.is_world_process_zero():
-            checkpoint.clear_drafts(self.output)
-            write_begun(self.output, self.config, self.start, self.data.fingerprints, resume)
-        with sound_attention(self.config.speed.pack):
-            _run(trainer, start)
-        trainer.check_last_steps()
-        self.model.backbone.replay = None  # frees the memory of its graphs
+        try:
+            trainer = self.trainer(progress, callbacks)
+            if self.args.world_size > 1:
+                atexit.register(_leave_group)
+            if trainer.is_world_process_zero():
+                checkpoint.clear_drafts(self.output)
+                write_begun(self.output, self.config, self.start, self.data.fingerprints, resume)
+            with sound_attention(self.config.speed.pack):
+                _run(trainer, start)
+            trainer.check_last_steps()
+        finally:
+            self.model.backbone.replay = None  # frees the memory of its graphs
+            unfold_adapters(self.model.backbone)
         seconds, tokens = trainer.spent()
         save_model(self.output / MODEL, self.model, write=trainer.is_world_process_zero())
         trainer.accelerator.wait_for_everyone()
