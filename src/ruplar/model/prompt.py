@@ -9,6 +9,7 @@ writes can become a control token. Training, evaluation and serving all use this
 """
 
 import re
+from array import array
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -24,6 +25,8 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _PLACEHOLDER = "RUPLARQUESTIONRUPLAR"
 _DATE = "26 Jul 2024"
 _PLAIN_BEFORE, _PLAIN_AFTER = "Question: ", "\nAnswer: "
+_CACHED_TEXTS = 400_000
+"""Maximum number of texts whose ids are cached, about 150 MB."""
 
 
 @dataclass
@@ -33,6 +36,8 @@ class PlainText:
     tokenizer: Any
     # ids a user must not be able to write: special tokens, added tokens and the markers
     controls: frozenset[int] = frozenset()
+    # ids of texts encoded before, for training data that is encoded again in every epoch; None: not cached
+    cached: dict[str, array] | None = None
 
     def __post_init__(self):
         written = {self.tokenizer.convert_ids_to_tokens(i) for i in self.controls}
@@ -59,6 +64,16 @@ class PlainText:
         return out
 
     def _ids(self, text: str) -> list[int]:
+        if self.cached is None:
+            return self._encoded(text)
+        if (known := self.cached.get(text)) is not None:
+            return known.tolist()
+        ids = self._encoded(text)
+        if len(self.cached) < _CACHED_TEXTS:
+            self.cached[text] = array("i", ids)
+        return ids
+
+    def _encoded(self, text: str) -> list[int]:
         fast = getattr(self.tokenizer, "backend_tokenizer", None)
         if fast is None:
             return self.tokenizer.encode(text, add_special_tokens=False)

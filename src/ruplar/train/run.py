@@ -182,6 +182,9 @@ class TrainingRun:
         if isinstance(dataset, PretokenizedDataset):  # collating a batch is faster than passing it between processes
             args.dataloader_num_workers, args.dataloader_prefetch_factor = 0, None
             args.dataloader_persistent_workers = False
+        elif chains.dynamic:  # every epoch encodes the same texts again, in workers that keep their ids
+            chains.encoder.prompt.plain.cached = {}
+            args.dataloader_persistent_workers = args.dataloader_num_workers > 0
         guard = Guard(collapse=config.validation.stop_collapsed)
         learner = Learner(backbone, method, accumulates=args.gradient_accumulation_steps > 1)
         thoughts: list[tuple[str, ...]] | None = [] if args.report_to else None
