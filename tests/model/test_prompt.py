@@ -1,5 +1,7 @@
 """What a user writes stays text: it can neither become a control token nor be changed on its way to the model."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -48,6 +50,8 @@ def check_text(backbone, text: str) -> None:
     controls = {backbone.tokenizer.convert_tokens_to_ids(n) for n in backbone.tokenizer.all_special_tokens}
     assert not set(ids) & (controls | {backbone.think_id, backbone.end_think_id, backbone.eos_id, backbone.pad_id})
     assert backbone.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False) == text
+    keeping = replace(backbone.prompt.plain, cached={})  # as training workers do
+    assert keeping(text) == keeping(text) == ids
 
 
 def check_prompt(backbone, question: str, closing: str) -> None:
