@@ -1,6 +1,7 @@
 """`LatentTrainer`: any causal LM and any dataset, through the same code as `ruplar train`."""
 
 import json
+from multiprocessing import active_children
 
 import pytest
 import torch
@@ -112,6 +113,13 @@ def test_a_method_without_steps_needs_none_and_a_run_is_resumed(tiny, tmp_path, 
     with pytest.raises(UserError, match="run: saving a model here would delete .*checkpoint-2.*run/final"):
         trainer.save_model(tmp_path / "run")
     assert (tmp_path / "run" / "checkpoint-3").is_dir()
+
+
+def test_after_training_neither_data_workers_nor_their_token_ids_stay(tiny, tmp_path):
+    args = arguments(tmp_path / "run", prior="gumbel", dataloader_num_workers=2)
+    trainer = LatentTrainer(**tiny, train_dataset=ROWS, args=args)
+    trainer.train()
+    assert not active_children() and trainer.model.backbone.prompt.plain.cached is None
 
 
 def test_the_base_model_of_an_earlier_run_is_not_overwritten(tiny, tiny_model, tmp_path):
