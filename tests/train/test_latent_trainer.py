@@ -3,6 +3,7 @@
 import json
 from multiprocessing import active_children
 
+import numpy as np
 import pytest
 import torch
 from cases import cases
@@ -85,12 +86,13 @@ def test_the_losses_are_those_of_the_recipe_on_the_same_data(tiny, tmp_path):
 def test_chains_as_text_other_column_names_and_plugins_by_name_or_settings(tiny, tmp_path):
     texts = [" ".join(f"<<{step}>>" for step in row["steps"]) for row in ROWS]
     given = zip(ROWS, texts, strict=True)
-    renamed = [{"problem": row["question"], "cot": text, "result": str(row["answer"])} for row, text in given]
+    renamed = [{"problem": row["question"], "cot": text, "result": np.float64(row["answer"])} for row, text in given]
     prior = {"name": "mixture", "operand_share": 0.3}
     args = arguments(tmp_path / "run", method_args={"align_weight": 0.5}, prior=prior, spans="operation")
     columns = {"question": "problem", "steps": "cot", "answer": "result"}
     trainer = LatentTrainer(**tiny, train_dataset=renamed, args=args, columns=columns)
     assert [e.steps for e in trainer.run.data.train] == [tuple(r["steps"]) for r in ROWS]
+    assert [e.answer for e in trainer.run.data.train] == [f"{r['answer']}.0" for r in ROWS]
     metadata = trainer.model.metadata
     assert metadata.method.settings["align_weight"] == 0.5 and metadata.prior.settings["operand_share"] == 0.3
     assert metadata.spans.name == "operation"
