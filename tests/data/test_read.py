@@ -65,6 +65,15 @@ def test_parquet_reads_as_the_same_columns_in_jsonl(tmp_path):
     assert [e.answer for e in from_parquet] == ["0.25", "7.0"]
 
 
+def test_a_null_cell_neither_hides_its_column_nor_marks_an_answer(tmp_path):
+    rows = [{"question": "Q?", "steps": None, "answer": 7}, {"question": "R?", "steps": ["3+4=7"], "answer": 7}]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "a.parquet")
+    assert [e.steps for e in read(tmp_path / "a.parquet", DOMAIN, need_steps=False).examples] == [(), ("3+4=7",)]
+    rows = [{"input": "Q?", "target_scores": {"7": 1, "8": 0}}, {"input": "R?", "target_scores": {"9": 1}}]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "b.parquet")  # 9 is null in the first row
+    assert [e.answer for e in read(tmp_path / "b.parquet", DOMAIN, need_steps=False).examples] == ["7", "9"]
+
+
 def test_parquet_without_pyarrow_names_the_extra(tmp_path, monkeypatch):
     (tmp_path / "a.parquet").write_bytes(b"PAR1")
     monkeypatch.setitem(sys.modules, "pyarrow", None)

@@ -52,6 +52,7 @@ def check_text(backbone, text: str) -> None:
     assert backbone.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False) == text
     keeping = replace(backbone.prompt.plain, cached={})  # as training workers do
     assert keeping(text) == keeping(text) == ids
+    assert keeping(text + "a" * 1000) and not any(len(one) >= 1000 for one in keeping.cached)
 
 
 def check_prompt(backbone, question: str, closing: str) -> None:

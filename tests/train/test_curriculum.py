@@ -48,13 +48,13 @@ class SaveAt(TrainerCallback):
 
 
 def test_a_run_resumed_at_or_within_a_stage_equals_an_uninterrupted_one(trainer, tmp_path):
-    settings = {"method": STAGED, "max_steps": 15, "rows": 40}
+    settings = {"method": STAGED, "max_steps": 15, "rows": 24}
     whole = trainer(tmp_path / "whole", **settings)
     whole.add_callback(SaveAt())
     whole.train()
     expected = {n: p for n, p in whole.learner.named_parameters() if p.requires_grad}
     for step in (6, 7):
-        again = trainer(tmp_path / f"from {step}", **settings)
+        again = trainer(tmp_path / f"from {step}", **settings, dataloader_num_workers=2)
         again.train(resume_from_checkpoint=str(tmp_path / "whole" / f"checkpoint-{step}"))
         found = dict(again.learner.named_parameters())
         assert all(torch.equal(found[name], expected[name]) for name in expected)

@@ -1,7 +1,9 @@
 """`LatentTrainer`: any causal LM and any dataset, through the same code as `ruplar train`."""
 
 import json
+from multiprocessing import active_children
 
+import numpy as np
 import pytest
 import torch
 from cases import cases
@@ -84,12 +86,13 @@ def test_the_losses_are_those_of_the_recipe_on_the_same_data(tiny, tmp_path):
 def test_chains_as_text_other_column_names_and_plugins_by_name_or_settings(tiny, tmp_path):
     texts = [" ".join(f"<<{step}>>" for step in row["steps"]) for row in ROWS]
     given = zip(ROWS, texts, strict=True)
-    renamed = [{"problem": row["question"], "cot": text, "result": str(row["answer"])} for row, text in given]
+    renamed = [{"problem": row["question"], "cot": text, "result": np.float64(row["answer"])} for row, text in given]
     prior = {"name": "mixture", "operand_share": 0.3}
     args = arguments(tmp_path / "run", method_args={"align_weight": 0.5}, prior=prior, spans="operation")
     columns = {"question": "problem", "steps": "cot", "answer": "result"}
     trainer = LatentTrainer(**tiny, train_dataset=renamed, args=args, columns=columns)
     assert [e.steps for e in trainer.run.data.train] == [tuple(r["steps"]) for r in ROWS]
+    assert [e.answer for e in trainer.run.data.train] == [f"{r['answer']}.0" for r in ROWS]
     metadata = trainer.model.metadata
     assert metadata.method.settings["align_weight"] == 0.5 and metadata.prior.settings["operand_share"] == 0.3
     assert metadata.spans.name == "operation"
@@ -112,6 +115,13 @@ def test_a_method_without_steps_needs_none_and_a_run_is_resumed(tiny, tmp_path, 
     with pytest.raises(UserError, match="run: saving a model here would delete .*checkpoint-2.*run/final"):
         trainer.save_model(tmp_path / "run")
     assert (tmp_path / "run" / "checkpoint-3").is_dir()
+
+
+def test_after_training_neither_data_workers_nor_their_token_ids_stay(tiny, tmp_path):
+    args = arguments(tmp_path / "run", prior="gumbel", dataloader_num_workers=2)
+    trainer = LatentTrainer(**tiny, train_dataset=ROWS, args=args)
+    trainer.train()
+    assert not active_children() and trainer.model.backbone.prompt.plain.cached is None
 
 
 def test_the_base_model_of_an_earlier_run_is_not_overwritten(tiny, tiny_model, tmp_path):

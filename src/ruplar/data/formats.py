@@ -120,7 +120,7 @@ def _ruplar_train(fields: dict[str, Any]) -> Parts:
 
 
 def _coconut(fields: dict[str, Any]) -> Parts:
-    listed = fields.get("steps")
+    listed = "" if fields.get("steps") is None else fields["steps"]
     if isinstance(listed, str):
         return Parts(_text(fields, "question"), listed.strip(), _unmarked(fields))
     if not isinstance(listed, list) or not all(isinstance(step, str) for step in listed):
@@ -144,7 +144,7 @@ def _big_bench(question: str, answer: str) -> Callable[[dict[str, Any]], Parts]:
     def read(fields: dict[str, Any]) -> Parts:
         found = fields.get(answer)
         if isinstance(found, dict):
-            found = [choice for choice, score in found.items() if str(score) not in ("0", "0.0")]
+            found = [choice for choice, score in found.items() if str(score) not in ("0", "0.0", "None")]
         if isinstance(found, list):
             if len(found) != 1:
                 raise BadRow(BROKEN, f"field '{answer}' marks {len(found)} answers as right, not one")
@@ -177,7 +177,7 @@ class Format:
 
 FORMATS: dict[str, Format] = {
     "gsm8k-aug": Format(frozenset({"text"}), _gsm8k_aug),
-    "coconut": Format(frozenset({"question", "steps", "answer"}), _coconut),
+    "coconut": Format(frozenset({"question", "steps", "answer"}), _coconut, "steps"),
     "ruplar-train": Format(frozenset({"problem", "cot", "cot_answer"}), _ruplar_train),
     "ruplar-test": Format(frozenset({"problem", "answer"}), _columns("problem", "answer", "solution"), "solution"),
     "gsm8k": Format(frozenset({"question", "answer"}), _gsm8k),

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -188,17 +189,15 @@ def _parquet_rows(path: Path) -> Iterator[Row]:
 
 
 def _plain_row(source: str, fields: dict[str, Any]) -> Row:
-    """Typed values → the form that JSON rows have; columns that are null are left out."""
-    plain = {name: _plain(value) for name, value in fields.items() if value is not None}
+    """Typed values → the form that JSON rows have."""
+    plain = {name: plain_value(value) for name, value in fields.items()}
     return Row(source, plain, raw=str(plain)[:200])
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, float):
-        return repr(value) if math.isfinite(value) else value
-    if isinstance(value, int | Decimal) and not isinstance(value, bool):
-        return str(value)
-    return value
+def plain_value(value: Any) -> Any:
+    """Finite number → its text, also of numpy; anything else is unchanged."""
+    number = isinstance(value, Real | Decimal) and not isinstance(value, bool)
+    return str(value) if number and value == value and abs(value) != math.inf else value
 
 
 _READERS: dict[str, Callable[[Path], Iterator[Row]]] = {

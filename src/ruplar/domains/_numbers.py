@@ -24,7 +24,7 @@ _WITH_UNIT = re.compile(
 )
 _COUNTING = re.compile(
     r"\b(?:and|or|to|of|half|halves|thirds?|quarters?|(?:four|fif|six|seven|eigh|nin|ten|hundred|thousand)ths?|dozens?|score|gross"
-    r"|tens?|(?:hundred|thousand|million|billion|trillion)s?|k|lakh|crore|percent(?:s|age)?|per cent|point|times|x|more|less|fewer|over"
+    r"|(?:eleven|twelf|twentie)ths?|tens?|(?:hundred|thousand|million|billion|trillion)s?|k|lakh|crore|percent(?:s|age)?|per cent|point|times|x|more|less|fewer|over"
     r"|under|below|minus|negative|e|am|pm|noon|midnight|bce?|power|root|factorial)\b|^\s*(?:squared|cubed)\b"
 )
 """Words after a number that are not a unit but change its value; 49 feet squared is an area, 7 squared is 49."""
@@ -63,7 +63,7 @@ def number(text: str) -> Fraction | None:
     whether `25%` is 25 is up to scoring. Digits separated by a space are not a number.
     """
     text = text.strip().translate(DASHES).replace(r"\$", "$").replace(r"\!", "")
-    text = _LATEX_RATIO.sub(r"\1/\2", text)
+    text = _LATEX_RATIO.sub(r" \1/\2 ", text).strip()  # 1\frac{1}{2} is not 11/2
     if len(text) > _LONGEST:
         return None
     if plain := _PLAIN.fullmatch(text):
@@ -82,7 +82,7 @@ def number_without_units(text: str) -> Fraction | None:
     r"""As `number`, after removing words, percent and currency signs: `\$18\text{ per day}` and `25%` → 18 and 25."""
     if (value := number(text)) is not None:
         return value
-    return number(_UNIT.sub(" ", _LATEX_RATIO.sub(r"\1/\2", text)).rstrip(" ."))
+    return number(_UNIT.sub(" ", _LATEX_RATIO.sub(r" \1/\2 ", text)).rstrip(" ."))
 
 
 def without_unit(text: str) -> str:

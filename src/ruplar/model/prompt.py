@@ -26,7 +26,7 @@ _PLACEHOLDER = "RUPLARQUESTIONRUPLAR"
 _DATE = "26 Jul 2024"
 _PLAIN_BEFORE, _PLAIN_AFTER = "Question: ", "\nAnswer: "
 _CACHED_TEXTS = 400_000
-"""Maximum number of texts whose ids are cached, about 150 MB."""
+"""Maximum number of texts whose ids are cached: in each data worker about 300 MB of questions, less of steps."""
 
 
 @dataclass
@@ -69,7 +69,7 @@ class PlainText:
         if (known := self.cached.get(text)) is not None:
             return known.tolist()
         ids = self._encoded(text)
-        if len(self.cached) < _CACHED_TEXTS:
+        if len(self.cached) < _CACHED_TEXTS and len(text) < 1000:  # pages of prose would take gigabytes
             self.cached[text] = array("i", ids)
         return ids
 

@@ -27,7 +27,7 @@ from ruplar.data.convert.prose import REASONING
 from ruplar.data.decontamination import Index, index_of
 from ruplar.data.formats import BROKEN, BadRow, to_example
 from ruplar.data.read import step_hint
-from ruplar.data.rows import Row
+from ruplar.data.rows import Row, plain_value
 from ruplar.data.sources import GeneratedProblems, LoadedSource, open_source
 from ruplar.data.stored import ExampleView, Spool
 from ruplar.domains.base import Domain
@@ -240,10 +240,8 @@ def _plain(value: Any, name: str, listed: bool) -> Any:
     if listed and (value is None or isinstance(value, list | tuple)):
         if all(isinstance(step, str) for step in value or ()):
             return list(value or ())
-    elif isinstance(value, str):
-        return value
-    elif isinstance(value, int | float) and not isinstance(value, bool) and not listed:
-        return repr(value)
+    elif isinstance(value, str) or (not listed and isinstance(plain_value(value), str)):
+        return plain_value(value)
     wanted = "a list of strings or a string" if listed else "a string or a number"
     raise BadRow(BROKEN, f"column '{name}' must be {wanted}, got {type(value).__name__} {str(value)[:40]!r}")
 

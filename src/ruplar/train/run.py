@@ -228,6 +228,7 @@ class TrainingRun:
             trainer.check_last_steps()
         finally:
             self.model.backbone.replay = None  # frees the memory of its graphs
+            self.model.backbone.prompt.plain.cached = None  # the model may be used on, with other texts or more tokens
             unfold_adapters(self.model.backbone)
         seconds, tokens = trainer.spent()
         save_model(self.output / MODEL, self.model, write=trainer.is_world_process_zero())

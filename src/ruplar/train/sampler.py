@@ -130,6 +130,10 @@ class CurriculumCallback(TrainerCallback):
         """Set the epoch: accelerate does not reach the order when it skips or shards batches."""
         self.order().set_epoch(int(state.epoch or 0))
 
+    def on_train_end(self, args, state, control, train_dataloader=None, **kwargs):
+        """End workers that were kept between epochs: the trainer refers to itself, so they would stay after it."""
+        train_dataloader.base_dataloader._iterator = None
+
     def on_step_begin(self, args, state, control, optimizer=None, **kwargs):
         """Reset state where the stage rises, before the first micro-batch of the step."""
         stage, step, steps = self.method.stage, state.global_step, state.max_steps

@@ -212,6 +212,13 @@ class ReasonerTrainer(Trainer):
         self.order = Order(arrange, EpochPlan.of(count, args), seed)
         return self.order
 
+    def get_train_dataloader(self):
+        """Give the loader of dynamic rows a generator of its own: workers that are kept draw a seed only in their first epoch."""
+        loader = super().get_train_dataloader()
+        if getattr(self.dataset, "dynamic", False):
+            loader.base_dataloader.generator = torch.Generator()
+        return loader
+
     # rows
 
     def log(self, logs, start_time=None):

@@ -106,6 +106,11 @@ def test_rejected_rows_can_be_requested_again_and_every_final_reply_stays_on_dis
     assert "never" in [line["reply"] for line in journal()] and len(journal()) == 4
 
 
+def test_an_answer_with_a_unit_is_compared_as_in_training(run, chat_server, tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"question": "3 bags of 4?", "answer": "12 apples"}', encoding="utf-8")
+    assert run(tmp_path / "a.jsonl", chat_server(lambda question, times: "<<3*4=12>> #### 12")).converted == 1
+
+
 def test_thoughts_and_code_fences_are_removed():
     assert chain_in("<think>3 and 4 ####</think>\n```text\n<<3+4=7>> #### 7\n```") == ("<<3+4=7>>", "7")
     assert chain_in("<<3+4=7>>") == ("<<3+4=7>>", "")

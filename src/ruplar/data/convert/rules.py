@@ -206,7 +206,7 @@ def verify(chain: str, question: str, answer: str, domain: base.Domain) -> str:
         if not domain.result(step):
             raise Rejected(UNCHECKED, f"step {number}, '{shorten(step, 80)}', has no result")
     plain = " ".join(f"<<{step}>>" for step in steps) if "<<" in chain else chain.strip()
-    example = Example(question, tuple(steps), answer, chain=plain)
+    example = Example(question, tuple(steps), getattr(domain, "marked", str)(answer), chain=plain)
     if not base.ends_as_marked(domain, example):
         raise Rejected(WRONG_END, base.how_it_ends(domain, example))
     check_chain: Any = getattr(domain, "check_chain", None)
