@@ -181,6 +181,6 @@ def print_json(value: Any, line: bool = False) -> None:
     sys.stdout.write(json.dumps(value, indent=None if line else 2, ensure_ascii=False) + "\n")
 
 
-def print_text(console: Console, text: str) -> None:
+def print_text(console: Console, text: str, style: str | None = None) -> None:
     """Print text as is: no markup, no highlighting, no wrapping."""
-    console.print(text, markup=False, highlight=False, emoji=False, soft_wrap=True)
+    console.print(text, style=style, markup=False, highlight=False, emoji=False, soft_wrap=True)

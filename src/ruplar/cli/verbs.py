@@ -126,7 +126,7 @@ def train(
     else:
         config = load_recipe(recipe, overrides)
     if check:
-        out.print(to_yaml(config), markup=False, highlight=False)
+        options.print_text(out, to_yaml(config))
         for name in unverified(config.data):
             text = f"data: '{name}' is not a local file; whether it exists on the Hub was not checked."
             options.print_text(err, text)
@@ -145,7 +145,7 @@ def train(
         )
     found = train_and_record(config, folder, overrides, resume=resume, device=where, console=out)
     if found is not None:
-        out.print(f"model    {found / MODEL}\nrecord   {found / RECORD}\ncurve    {found / METRICS}", highlight=False)
+        options.print_text(out, f"model    {found / MODEL}\nrecord   {found / RECORD}\ncurve    {found / METRICS}")
 
 
 @app.command()
@@ -208,9 +208,9 @@ def evaluate(
     out.print(benchmark_table(f"{model} on {on}", results))
     if any(b.pass_at for b in results):
         out.print(pass_table("pass@k: at least one of k answers is correct", results))
-    out.print(f"record   {folder / 'run.json'}\nsamples  {folder / 'samples.jsonl.gz'}", highlight=False)
+    options.print_text(out, f"record   {folder / 'run.json'}\nsamples  {folder / 'samples.jsonl.gz'}")
     for reason in record.partial:
-        out.print(f"partial: {reason}; excluded from report tables", style="yellow", highlight=False)
+        options.print_text(out, f"partial: {reason}; excluded from report tables", "yellow")
 
 
 @app.command()
