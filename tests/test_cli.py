@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from pydantic import Field
 from said import Said
 from typer.testing import CliRunner
@@ -281,3 +282,12 @@ def test_problems_that_were_made_pass_their_own_check(ruplar, tmp_path):
     found = ruplar("data", "check", tmp_path / "some.jsonl", "--json").json
     assert found["rows"] == found["examples"] == 50 and set(found["steps"]) <= {"2", "3", "4"}
     assert found["wrong_steps"] == found["wrong_ends"] == found["no_result"] == [] and found["left_out"] == {}
+
+
+def test_names_of_files_are_printed_as_they_are(ruplar, tmp_path):
+    file = tmp_path / f"{'long' * 20} [b] :smile:.jsonl"
+    assert ruplar("data", "make", file, "--count", "3").out == f"3 problems in {file}\n"
+    checked = ruplar("train", "embedded-live", f"data.train=['{file}']", "--check").out
+    assert yaml.safe_load(checked)["data"]["train"][0]["source"] == str(file)
+    said = ruplar("evaluate", "embedded", "--on", file, "--output", tmp_path / "[/b]", "--device", "cpu")
+    assert f"{file.name}: 100.0 %" in said.err and f"record   {tmp_path}/[/b]/run.json\n" in said.out

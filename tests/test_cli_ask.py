@@ -39,6 +39,14 @@ def test_the_prompt_loop_ends_when_told_to(ruplar, monkeypatch, end):
     assert "To end: exit, quit, Ctrl-D or an empty line" in said.out.splitlines()[1]
 
 
+def test_json_of_the_prompt_is_a_line_each_and_a_byte_that_is_not_utf_8_is_reported(ruplar, monkeypatch):
+    typed = io.BytesIO(f"How many caf\xe9s?\n{QUESTION}\n".encode("latin-1"))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(typed, encoding="utf-8"))
+    said = ruplar("ask", "embedded", "--json", "--device", "cpu")
+    [line] = said.out.splitlines()
+    assert json.loads(line)["question"] == QUESTION and "after 'How many caf'" in said.err
+
+
 def test_an_empty_question_is_refused_before_anything_is_loaded(ruplar):
     said = ruplar("ask", "runs/nowhere", " ")
     assert said.code == 2 and "the question is empty" in said.err

@@ -159,10 +159,10 @@ def ablation_table(title: str, rows: Iterable[AblationRow]) -> Table:
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 1) -> Table:
-    """Return a table with the first `texts` columns aligned left and the others right."""
-    shown = Table(title=title, title_justify="left", title_style="bold", header_style="dim")
+    """Return a table with the first `texts` columns aligned left and the others right; nothing in it is read as markup."""
+    shown = Table(title=Text(title, "bold"), title_justify="left", header_style="dim")
     for index, column in enumerate(columns):
         shown.add_column(column, justify="left" if index < texts else "right")
     for row in rows:
-        shown.add_row(*row)
+        shown.add_row(*map(Text, row))
     return shown

@@ -130,7 +130,7 @@ def evaluate_and_record(
     whole = existing is not None and (existing.train_seconds or any(one.limit is None for one in existing.benchmarks))
     if whole and any(one.limit is not None for one in questions):
         folder = folder / "partial"
-        console.print(f"only part of the questions is evaluated; results: {folder}, {RECORD} beside it is unchanged")
+        _say(console, f"only part of the questions is evaluated; results: {folder}, {RECORD} beside it is unchanged")
         existing = read_record(folder) if (folder / RECORD).is_file() else None
     writable_folder(folder)
     reasoner = (load or LatentReasoner.from_pretrained)(reference, device, settings=settings)
@@ -181,15 +181,18 @@ def _beside(questions: Questions, record: RunRecord, console: Console) -> Questi
     if not known or (record.data.get(place, mark) == mark and (same_size or questions.limit)):
         return questions
     name = f"{questions.name} ({mark if ' ' in mark else mark[:8]})"
-    console.print(f"{questions.name}: the record has results for other data of this name; these are named '{name}'")
+    _say(console, f"{questions.name}: the record has results for other data of this name; these are named '{name}'")
     return replace(questions, name=name, record={**questions.record, "source": name})
 
 
 def _print_result(console: Console, result: BenchmarkResult) -> None:
     if not console.is_terminal:
         seconds = result.ms_per_question * result.n / 1000
-        text = f"{result.name}: {result.accuracy:.1f} % of {result.n:,} questions, {seconds:.0f} s"
-        console.print(text, highlight=False)
+        _say(console, f"{result.name}: {result.accuracy:.1f} % of {result.n:,} questions, {seconds:.0f} s")
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(text, markup=False, highlight=False, emoji=False, soft_wrap=True)  # names of files are in it
 
 
 def _domain(reference: str) -> Domain:
@@ -275,7 +278,8 @@ def counting(console: Console) -> Iterator[Any]:
     """Show one progress bar per name; yields a function of (name, done, total)."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(bar_width=20), MofNCompleteColumn(), TimeRemainingColumn())
+    name = TextColumn("{task.description}", markup=False)
+    columns = (name, BarColumn(bar_width=20), MofNCompleteColumn(), TimeRemainingColumn())
     tasks: dict[str, Any] = {}
     with Progress(*columns, console=console) as progress:
 

@@ -50,18 +50,18 @@ def ask(
         model, options.pick_device(device), dtype, settings=options.method_settings(settings)
     )
     reasoner.warm_up(return_latents=True, decoding=decoding, batch_size=samples, samples=samples)
-    write = partial(options.print_json, line=question == "-") if as_json else None
+    write = partial(options.print_json, line=question in (None, "-")) if as_json else None
     if not write:
         out.print(f"  loaded in {time.perf_counter() - start:.1f} s", style="dim", highlight=False)
     reply = _replier(reasoner, decoding, samples, write)
     if question == "-":
-        lines = ((f"line {number}: ", line.strip()) for number, line in enumerate(sys.stdin, 1))
+        lines = ((f"line {number}: ", line.strip()) for number, line in enumerate(sys.stdin or (), 1))
         if not all([_answered(reply, text, place) for place, text in lines if text]):
             raise typer.Exit(2)
     elif question is not None:
         reply(question)
     else:
-        _prompt_loop(reply)
+        _prompt_loop(reply, err if as_json else out)
 
 
 def _replier(reasoner: Any, decoding: Any, samples: int, write: Callable[[Any], None] | None) -> Callable[[str], None]:
@@ -96,13 +96,13 @@ def _answered(reply: Callable[[str], None], text: str, place: str = "") -> bool:
     return True
 
 
-def _prompt_loop(reply: Callable[[str], None]) -> None:
-    out.print("Type a word problem. To end: exit, quit, Ctrl-D or an empty line.", style="dim", highlight=False)
+def _prompt_loop(reply: Callable[[str], None], console: Console) -> None:
+    console.print("Type a word problem. To end: exit, quit, Ctrl-D or an empty line.", style="dim", highlight=False)
     while True:
         try:
-            text = out.input("[bold]> [/bold]").strip()
-        except EOFError:
-            out.print()  # ends the prompt's line
+            text = console.input("[bold]> [/bold]").strip()
+        except (EOFError, RuntimeError):  # RuntimeError: standard input is closed
+            console.print()  # ends the prompt's line
             return
         if text.lower() in _END_WORDS:
             return

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from ruplar.cli.options import Device, Dtype, integers, pick_device, writable_folder
+from ruplar.cli.options import Device, Dtype, integers, pick_device, print_text, writable_folder
 from ruplar.errors import UserError
 
 bench = typer.Typer(help="Measure speed and memory against a written chain and other baselines.", no_args_is_help=True)
@@ -163,4 +163,4 @@ def _show(record: dict[str, Any], output: Path | None) -> None:
     out.print(*shown(record), sep="\n", highlight=False)
     if output is not None:
         write_json(output, ordered(record))
-        out.print(f"record   {output}", highlight=False)
+        print_text(out, f"record   {output}")

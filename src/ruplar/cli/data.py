@@ -65,7 +65,7 @@ def make(
     generate: Callable[..., Iterator[Example]] = generate_drills if drills else generator(domain)
     options.writable_file(file, force)
     written = write_jsonl(file, generate(count, seed, steps=(low, high), **chosen))
-    out.print(f"{written:,} problems in {file}", highlight=False)
+    options.print_text(out, f"{written:,} problems in {file}")
 
 
 @data.command("check")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from ruplar.cache import data_folder
 from ruplar.cli.options import names_and_settings, print_text, writable_folder
@@ -63,7 +64,7 @@ def _list_sets(folder: Path | None) -> None:
             file = known.of and f"selected from {', '.join(parts_of(name))}" or locate(name, folder).path
         except UserError:
             file = None
-        table.add_row(name, f"{known.rows:,}" if known.rows else "", str(file or "not found"))
+        table.add_row(name, f"{known.rows:,}" if known.rows else "", Text(str(file or "not found")))
     out.print(table)
 
 

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from ruplar.cli.listing import completion
-from ruplar.cli.options import ModelArg, writable_file, writable_folder
+from ruplar.cli.options import ModelArg, print_text, writable_file, writable_folder
 from ruplar.errors import UserError
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def export(
     write = (model, folder, merge, dtype, custom_generate)
     about = _describe(load_model(folder), folder) if card_only else _write_model(*write)
     write_text(folder / README, build_card(about, subject, licence=licence))
-    out.print(f"card     {folder / README}", highlight=False)
+    print_text(out, f"card     {folder / README}")
 
 
 def push(
@@ -108,15 +108,15 @@ def push(
 
     found = publish.check_publication(find_model(folder), repo)
     for file in found.files:
-        out.print(f"file     {file.relative_to(found.folder)}  {file.stat().st_size:,} bytes", highlight=False)
+        print_text(out, f"file     {file.relative_to(found.folder)}  {file.stat().st_size:,} bytes")
     for result in found.results:
-        out.print(f"result   {result.dataset_name}  {result.metric_name}  {result.metric_value}", highlight=False)
+        print_text(out, f"result   {result.dataset_name}  {result.metric_name}  {result.metric_value}")
     if not found.results:
-        out.print("result   none: the model card has no evaluation results", highlight=False)
+        print_text(out, "result   none: the model card has no evaluation results")
     if not upload:
-        out.print(f"checked  {found.megabytes:,.1f} MB for {repo}; add --upload to upload it", highlight=False)
+        print_text(out, f"checked  {found.megabytes:,.1f} MB for {repo}; add --upload to upload it")
         return
-    out.print(f"uploaded {publish.upload(found, private)}", highlight=False)
+    print_text(out, f"uploaded {publish.upload(found, private)}")
 
 
 def _check_empty(folder: Path, except_for: str = "") -> None:
@@ -130,7 +130,7 @@ def _write_model(model: str, folder: Path, merge: bool, dtype: str, custom_gener
     from ruplar.model.exported import export_model
 
     exported = export_model(model, folder, merge=merge, dtype=getattr(torch, dtype), with_generate=custom_generate)
-    out.print(f"written  {folder}", highlight=False)
+    print_text(out, f"written  {folder}")
     return _describe(exported, folder)
 
 
@@ -157,7 +157,7 @@ def average(
     from ruplar.model.soup import average as write_average
 
     write_average(models, folder)
-    out.print(f"written  {folder}, the average of {len(models)} models", highlight=False)
+    print_text(out, f"written  {folder}, the average of {len(models)} models")
 
 
 def fetch(
@@ -181,14 +181,14 @@ def fetch(
     from ruplar.model.fetch import fetch as download
 
     if name in PACKAGED:
-        out.print(f"backbone {name} is part of ruplar: it needs no download", highlight=False)
+        print_text(out, f"backbone {name} is part of ruplar: it needs no download")
         return
     folder = folder_of(name, cache)
     if not folder.exists():
         action = "converting" if source else "downloading and converting"
-        out.print(f"{action} {name}; this can take a few minutes", highlight=False)
+        print_text(out, f"{action} {name}; this can take a few minutes")
     with download_bar(name) as progress:
         download(name, cache, source, progress)
-    out.print(f"backbone {folder}\nverified weights, tokenizer and config by their SHA-256", highlight=False)
+    print_text(out, f"backbone {folder}\nverified weights, tokenizer and config by their SHA-256")
     if cache is not None and cache.resolve() != cache_folder().resolve():
-        out.print(f"To use it by name, set RUPLAR_CACHE={cache}; otherwise use its path.", highlight=False)
+        print_text(out, f"To use it by name, set RUPLAR_CACHE={cache}; otherwise use its path.")

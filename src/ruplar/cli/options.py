@@ -3,7 +3,6 @@
 import functools
 import inspect
 import json
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -178,9 +177,9 @@ def writable_file(file: Path, force: bool) -> None:
 
 def print_json(value: Any, line: bool = False) -> None:
     """Print JSON to standard output, on a single line where several values are printed."""
-    sys.stdout.write(json.dumps(value, indent=None if line else 2, ensure_ascii=False) + "\n")
+    typer.echo(json.dumps(value, indent=None if line else 2, ensure_ascii=False))
 
 
-def print_text(console: Console, text: str) -> None:
+def print_text(console: Console, text: str, style: str | None = None) -> None:
     """Print text as is: no markup, no highlighting, no wrapping."""
-    console.print(text, markup=False, highlight=False, emoji=False, soft_wrap=True)
+    console.print(text, style=style, markup=False, highlight=False, emoji=False, soft_wrap=True)

@@ -57,4 +57,4 @@ def _write_page(runs: list[Path], page: Path, against: str | None, drafts: bool)
         raise UserError(f"--page: {page} is a folder. Choose a file, e.g. {page / 'page.html'}.")
     writable_folder(page.parent)
     for file in write_page(runs[0], page, against, drafts=drafts):
-        out.print(f"written  {file}", highlight=False, soft_wrap=True)
+        print_text(out, f"written  {file}")

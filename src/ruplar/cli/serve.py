@@ -90,7 +90,7 @@ def serve(
 def _print_address(name: str, host: str, port: int) -> None:
     shown = f"[{host}]" if ":" in host else host
     err.print(f"{name} at http://{shown}:{port}  (API: /v1, playground: /, health: /health, metrics: /metrics)",
-              highlight=False, soft_wrap=True)  # fmt: skip
+              highlight=False, soft_wrap=True, markup=False, emoji=False)  # fmt: skip
 
 
 def _run(server, name: str) -> None:

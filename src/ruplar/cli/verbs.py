@@ -3,6 +3,7 @@
 Torch is imported only by the commands that need it, so that help, `list`, `preview` and `train --check` start quickly.
 """
 
+import io
 import logging
 import os
 import sys
@@ -126,7 +127,7 @@ def train(
     else:
         config = load_recipe(recipe, overrides)
     if check:
-        out.print(to_yaml(config), markup=False, highlight=False)
+        options.print_text(out, to_yaml(config))
         for name in unverified(config.data):
             text = f"data: '{name}' is not a local file; whether it exists on the Hub was not checked."
             options.print_text(err, text)
@@ -137,15 +138,11 @@ def train(
     folder = options.writable_folder(output or Path("runs") / f"{config.name}-seed{config.seed}")
     where = options.pick_device(device)
     if where == "cpu" and config.training.get("bf16"):
-        out.print(
-            f"{config.name} is meant for a GPU (training.bf16: true); on a CPU the whole run takes hours or days. "
-            "For a CPU: `ruplar train embedded-live`.",
-            style="yellow",
-            highlight=False,
-        )
+        text = f"{config.name} is meant for a GPU (training.bf16: true); on a CPU the whole run takes hours or days. "
+        options.print_text(out, f"{text}For a CPU: `ruplar train embedded-live`.", "yellow")
     found = train_and_record(config, folder, overrides, resume=resume, device=where, console=out)
     if found is not None:
-        out.print(f"model    {found / MODEL}\nrecord   {found / RECORD}\ncurve    {found / METRICS}", highlight=False)
+        options.print_text(out, f"model    {found / MODEL}\nrecord   {found / RECORD}\ncurve    {found / METRICS}")
 
 
 @app.command()
@@ -208,9 +205,9 @@ def evaluate(
     out.print(benchmark_table(f"{model} on {on}", results))
     if any(b.pass_at for b in results):
         out.print(pass_table("pass@k: at least one of k answers is correct", results))
-    out.print(f"record   {folder / 'run.json'}\nsamples  {folder / 'samples.jsonl.gz'}", highlight=False)
+    options.print_text(out, f"record   {folder / 'run.json'}\nsamples  {folder / 'samples.jsonl.gz'}")
     for reason in record.partial:
-        out.print(f"partial: {reason}; excluded from report tables", style="yellow", highlight=False)
+        options.print_text(out, f"partial: {reason}; excluded from report tables", "yellow")
 
 
 @app.command()
@@ -256,6 +253,9 @@ def main() -> None:
     """Run the `ruplar` command; a user error is printed without a traceback and exits with status 2."""
     # transformers warns the authors of peft; users can do nothing about it
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
+    for stream, errors in ((sys.stdin, "surrogateescape"), (sys.stdout, "backslashreplace")):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":  # else one wrong byte is a traceback
+            stream.reconfigure(errors=errors)
     try:
         app()
     except UserError as error:
