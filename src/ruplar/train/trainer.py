@@ -214,7 +214,7 @@ class ReasonerTrainer(Trainer):
 
     def get_train_dataloader(self):
         """Give the loader of dynamic rows a generator of its own: workers that are kept draw a seed only in their first epoch."""
-        loader = super().get_train_dataloader()
+        loader: Any = super().get_train_dataloader()
         if getattr(self.dataset, "dynamic", False):
             loader.base_dataloader.generator = torch.Generator()
         return loader
