@@ -148,3 +148,5 @@ def test_convert_writes_over_nothing(ruplar, refused, tmp_path):
     assert "1 of 1 rows converted" in ruplar("data", "convert", "prose.jsonl", "out.jsonl", "--force").out
     converted = {"problem": "3 and 4?", "solution": "<<3+4=7>>", "answer": "7"}
     assert json.loads((tmp_path / "out.jsonl").read_text()) == converted
+    for verb, file in (("convert", "prose.jsonl"), ("augment", "out.jsonl")):
+        assert "is the input" in refused("data", verb, file, f"../{tmp_path.name}/{file}", "--force")

@@ -24,6 +24,8 @@ def test_the_plan_shows_every_cell_and_how_far_it_is(typed):
     ]
     code, out, _ = typed("study", "tiny.yaml", "--plan", "--seeds", "5", "--only", "No*")
     assert code == 0 and out.split() == ["waiting", "No-CoT-seed5"]
+    code, out, _ = typed("study", "tiny.yaml", "--plan", "--seeds", "5", "--only", "No*", "--json")
+    assert code == 0 and yaml.safe_load(out) == {"No-CoT-seed5": "waiting"}
 
 
 @pytest.mark.parametrize("word", ["By step-seed2", "By_step-seed2", "By*2"])

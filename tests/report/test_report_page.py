@@ -162,6 +162,8 @@ def test_the_verb_writes_the_page_with_its_figure(ruplar, refused, tmp_path):
     assert "pass one folder" in refused("report", study, RESULTS / "main", "--page", page)
     assert "is a folder" in refused("report", study, "--page", tmp_path)
     assert "needs --page" in refused("report", study, "--drafts")
+    assert "prints the rows only" in refused("report", study, "--page", page, "--json")
+    assert "Leave out --tests" in refused("report", study, "--page", page, "--no-tests")
 
 
 @pytest.fixture(scope="module")

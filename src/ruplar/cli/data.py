@@ -125,7 +125,7 @@ def augment(
     domain = plugins.make("domains", "arithmetic")
     if why := why_not_train(source):
         raise UserError(f"{why}; training on it is an error.")
-    options.writable_file(output, force)
+    options.writable_file(output, force, source)
     held_out = {
         digest(example.question)
         for name in valid or ()

@@ -77,7 +77,7 @@ def convert(
     columns = {"question": question, "answer": answer, "reasoning": reasoning}
     rows = read_prose(source, columns, limit=limit, data_dir=data_dir)
     journal = journal_file(output)
-    writable_file(output, force or journal.exists())  # with a journal, the conversion is resumed
+    writable_file(output, force or journal.exists(), source)  # with a journal, the conversion is resumed
     if force:
         journal.unlink(missing_ok=True)
     with ExitStack() as stack:

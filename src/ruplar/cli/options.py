@@ -165,8 +165,10 @@ def names_and_settings(words: Sequence[str], kind: str, listed: str) -> tuple[li
     return names, [word for word in words if "=" in word]
 
 
-def writable_file(file: Path, force: bool) -> None:
-    """Check that a file may be written."""
+def writable_file(file: Path, force: bool, source: str = "") -> None:
+    """Check that a file may be written, and is not the one that is read."""
+    if source and file.exists() and file.resolve() == Path(source).resolve():
+        raise UserError(f"{file}: is the input, which would be lost. Choose another output file.")
     if file.is_dir() or not file.parent.is_dir():
         what = "is a folder" if file.is_dir() else "its folder does not exist"
         raise UserError(f"{file}: {what}. Choose a file in an existing folder.")

@@ -31,11 +31,13 @@ def report(
     """Make tables or a page from run.json files."""
     if drafts and not page:
         raise UserError("--drafts: needs --page; tables exclude partial runs.")
+    if page and tests is not None:
+        raise UserError("--page: has the tests of its study. Leave out --tests and --no-tests.")
+    if as_json and (page or tests or against is not None):
+        raise UserError("--json: prints the rows only. Leave out --page, --tests and --against.")
     if page:
         _write_page(runs, page, against, drafts)
         return
-    if as_json and (tests or against is not None):
-        raise UserError("--json: prints the rows only. Leave out --tests and --against.")
     from ruplar.report.rows import collect
     from ruplar.report.table import to_markdown
     from ruplar.report.tables import tables

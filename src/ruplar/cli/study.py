@@ -72,7 +72,7 @@ def study(
     """
     if not final and (again or frozen_at):
         raise UserError(f"{'--again' if again else '--frozen-at'}: needs --final.")
-    if final and (overrides or seeds or jobs > 1):
+    if final and (overrides or seeds is not None or jobs > 1):
         raise UserError(
             "--final: evaluates the rows and seeds of the committed study file, one by one. Remove settings, "
             "--seeds and --jobs."
@@ -87,7 +87,9 @@ def study(
 
     plan = planned()
     if show_plan:
-        for cell in plan.chosen:
+        if as_json:
+            options.print_json({cell.name: plan.status(cell) for cell in plan.chosen})
+        for cell in () if as_json else plan.chosen:
             options.print_text(out, f"{plan.status(cell):8} {cell.name}")
         return
     from ruplar.experiments.job import Options
@@ -138,7 +140,7 @@ def _planned(
     from ruplar.experiments.storage import Places
     from ruplar.experiments.tries import picks_of
 
-    chosen = load_study(name, {"seeds": options.integers(seeds, "--seeds") if seeds else None})
+    chosen = load_study(name, {"seeds": options.integers(seeds, "--seeds") if seeds is not None else None})
     results, work = (
         options.writable_folder(given or Path(usual) / chosen.name)
         for given, usual in zip(folders, ("results", "runs"), strict=True)
@@ -146,7 +148,7 @@ def _planned(
     places = Places(results, work)
     picks, look = picks_of(chosen, places, write=runs), {"check_files": checks, "check_init": checks}
     cells = plan(chosen, overrides, find_study(name).parent, picks=picks, data_dir=data_dir, **look)
-    return Job(chosen, tuple(cells), tuple(_picked(cells, only or "*")), places)
+    return Job(chosen, tuple(cells), tuple(_picked(cells, "*" if only is None else only)), places)
 
 
 def _picked(cells: Sequence[Cell], only: str) -> list[Cell]:

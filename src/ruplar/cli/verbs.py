@@ -63,7 +63,7 @@ def _options(
 
 @app.command()
 def demo(
-    output: Annotated[Path, typer.Option(help="Output folder.")] = Path("runs/demo"),
+    output: Annotated[Path, typer.Option(help="Output folder; replaces an earlier demo's.")] = Path("runs/demo"),
     questions: Annotated[
         int | None,
         typer.Option(
