@@ -24,6 +24,11 @@ _TOP_WIDTH = 40
 """Width of the most likely tokens of a latent: with bar and entropy, a line of at most 80 columns."""
 
 
+def print_text(console: Console, text: str, style: str | None = None) -> None:
+    """Print text as is: no markup, no highlighting, no wrapping."""
+    console.print(text, style=style, markup=False, highlight=False, emoji=False, soft_wrap=True)
+
+
 def percent(value: float | None, low: float | None = None, high: float | None = None) -> str:
     """Format a percentage with its interval, `93.4 (90.9–95.3)`, or a dash."""
     if value is None:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ruplar.display import print_text
 from ruplar.errors import Interrupted, UserError
 
 if TYPE_CHECKING:
@@ -130,7 +131,9 @@ def evaluate_and_record(
     whole = existing is not None and (existing.train_seconds or any(one.limit is None for one in existing.benchmarks))
     if whole and any(one.limit is not None for one in questions):
         folder = folder / "partial"
-        _say(console, f"only part of the questions is evaluated; results: {folder}, {RECORD} beside it is unchanged")
+        print_text(
+            console, f"only part of the questions is evaluated; results: {folder}, {RECORD} beside it is unchanged"
+        )
         existing = read_record(folder) if (folder / RECORD).is_file() else None
     writable_folder(folder)
     reasoner = (load or LatentReasoner.from_pretrained)(reference, device, settings=settings)
@@ -181,18 +184,16 @@ def _beside(questions: Questions, record: RunRecord, console: Console) -> Questi
     if not known or (record.data.get(place, mark) == mark and (same_size or questions.limit)):
         return questions
     name = f"{questions.name} ({mark if ' ' in mark else mark[:8]})"
-    _say(console, f"{questions.name}: the record has results for other data of this name; these are named '{name}'")
+    print_text(
+        console, f"{questions.name}: the record has results for other data of this name; these are named '{name}'"
+    )
     return replace(questions, name=name, record={**questions.record, "source": name})
 
 
 def _print_result(console: Console, result: BenchmarkResult) -> None:
     if not console.is_terminal:
         seconds = result.ms_per_question * result.n / 1000
-        _say(console, f"{result.name}: {result.accuracy:.1f} % of {result.n:,} questions, {seconds:.0f} s")
-
-
-def _say(console: Console, text: str) -> None:
-    console.print(text, markup=False, highlight=False, emoji=False, soft_wrap=True)  # names of files are in it
+        print_text(console, f"{result.name}: {result.accuracy:.1f} % of {result.n:,} questions, {seconds:.0f} s")
 
 
 def _domain(reference: str) -> Domain:

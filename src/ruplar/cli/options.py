@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 from pydantic.fields import FieldInfo
-from rich.console import Console
 
+from ruplar.display import print_text as print_text
 from ruplar.errors import UserError
 from ruplar.io import writable_folder as writable_folder
 from ruplar.settings import Settings
@@ -180,8 +180,3 @@ def writable_file(file: Path, force: bool, source: str = "") -> None:
 def print_json(value: Any, line: bool = False) -> None:
     """Print JSON to standard output, on a single line where several values are printed."""
     typer.echo(json.dumps(value, indent=None if line else 2, ensure_ascii=False))
-
-
-def print_text(console: Console, text: str, style: str | None = None) -> None:
-    """Print text as is: no markup, no highlighting, no wrapping."""
-    console.print(text, style=style, markup=False, highlight=False, emoji=False, soft_wrap=True)
